@@ -72,7 +72,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 @cache
 def type_text(text: str) -> str:
-    """A schema's type in our names: `tensor(float16)` -> `f16`, `seq(map(int64,tensor(float)))` -> `seq(map(i64,f32))`."""
+    """A schema's type in our names: `tensor(float16)` -> `f16`, `map(int64,tensor(float))` -> `map(i64,f32)`."""
     bare = re.sub(r"\b(?:sparse_)?tensor\(([a-z0-9]+)\)", r"\1", text.replace(" ", ""))
     return _WORD.sub(lambda match: ELEMENT_TYPES.get(match[0], match[0]), bare)
 
