@@ -1,7 +1,8 @@
 """Canonical text of scalars and lists: how attribute values, defaults and numbers are written everywhere.
 
 int `3`; float the shortest decimal that reads back as the same float32 (`0.1`, `-0.0`, `nan`, `inf`); str the string
-itself with tab, newline, carriage return and backslash escaped; lists `[1, 2, 0]`, `[0.5, 1.0]`, and JSON for strings.
+itself with tab, newline, carriage return and backslash escaped (the empty one `\\e`); lists `[1, 2, 0]`, `[0.5, 1.0]`,
+and JSON for strings.
 Text never holds a tab or a newline, so that it can stand in a column of a TSV file.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+EMPTY = "\\e"
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0"}
 _UNESCAPES = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r", "0": "\0"}
 _TRANSLATION = str.maketrans(_ESCAPES)
@@ -35,14 +37,17 @@ def parse_float(text: str) -> float:
 
 
 def escape(value: str) -> str:
-    """`value` without control characters that would break a line or a column."""
-    return value.translate(_TRANSLATION)
+    """`value` without control characters that would break a line or a column; the empty string is `\\e`, since no text
+    at all stands for what is unset."""
+    return value.translate(_TRANSLATION) or EMPTY
 
 
 def unescape(text: str) -> str:
     """The inverse of `escape`. Raises ValueError for an escape that `escape` never writes."""
     if "\\" not in text:
         return text
+    if text == EMPTY:
+        return ""
     parts = []
     position = 0
     while position < len(text):
