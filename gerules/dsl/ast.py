@@ -194,8 +194,24 @@ class Bind(Node):
 
 
 Expr = (
-    Name | Symbol | Number | Text | Word | Rest | Call | ListExpr | SetExpr | Typed | Field | Index | Unary | Binary
-    | Compare | Logical | Between | Bind
+    Name
+    | Symbol
+    | Number
+    | Text
+    | Word
+    | Rest
+    | Call
+    | ListExpr
+    | SetExpr
+    | Typed
+    | Field
+    | Index
+    | Unary
+    | Binary
+    | Compare
+    | Logical
+    | Between
+    | Bind
 )
 
 
@@ -434,8 +450,22 @@ class Example(Statement):
 
 
 AnyStatement = (
-    Opset | ClassDecl | OpDecl | TableDecl | FunctionDecl | LetDecl | Rewrite | Fact | Refuse | Merge | Group | Engine
-    | Transfer | Schedule | Study | Example
+    Opset
+    | ClassDecl
+    | OpDecl
+    | TableDecl
+    | FunctionDecl
+    | LetDecl
+    | Rewrite
+    | Fact
+    | Refuse
+    | Merge
+    | Group
+    | Engine
+    | Transfer
+    | Schedule
+    | Study
+    | Example
 )
 
 

@@ -16,7 +16,7 @@ from lark import Token, Tree
 from gerules.dsl import ast
 from gerules.errors import Diagnostic, Span
 
-MAX_DEPTH = 200
+MAX_DEPTH = 100
 _BALANCE_FROM = 32
 _SECONDS = {"ns": Decimal("1e-9"), "us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1)}
 _BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -170,12 +170,9 @@ class Builder:
 
     def _call(self, tree: Tree[Any], parts: list[Any]) -> ast.Call:
         token = parts[0]
-        head: ast.Name | ast.Symbol
         if token.type == "NAME":
-            head = ast.Name(str(token), span=self._token_span(token))
-        else:
-            head = self._symbol_of(token)
-        return self._applied(tree, head, parts[1:])
+            return self._applied(tree, ast.Name(str(token), span=self._token_span(token)), parts[1:])
+        return self._applied(tree, self._symbol_of(token), parts[1:])
 
     def _opaque(self, tree: Tree[Any], parts: list[Any]) -> ast.Call:
         span = self._between(self._token_span(parts[0]), self._token_span(parts[1]))
