@@ -7,13 +7,14 @@ no tensor.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
 # name, number in TensorProto, NumPy type, bits an element
-_TABLE: tuple[tuple[str, int, object, int], ...] = (
+_TABLE: tuple[tuple[str, int, Any, int], ...] = (
     ("f32", 1, np.float32, 32),
     ("u8", 2, np.uint8, 8),
     ("i8", 3, np.int8, 8),
