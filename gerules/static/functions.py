@@ -1,0 +1,52 @@
+"""The host functions by name: what rules may call, pure, total up to `Unknown`.
+
+`prelude.rules` and the files that use them declare the same signatures; `known_functions` is what the checker compares
+with. `body` and `evaluate`, which need an e-graph and a simulator, come from the rooms that have them
+(`Context.functions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from gerules.static import elements, extents, lists, shapes
+from gerules.static.host import FUNCTIONS, HostFunction, host
+from gerules.static.values import Unknown, Value
+
+__all__ = ["HostFunction", "extents", "host", "known_functions", "lists", "shapes", "shipped_functions"]
+
+
+@cache
+def shipped_functions() -> Mapping[str, HostFunction]:
+    """All host functions by name."""
+    return dict(sorted(FUNCTIONS.items()))
+
+
+def known_functions() -> Mapping[str, str]:
+    """Signature by name, of the functions that rule files declare (not of those built into the language)."""
+    return {name: f.signature for name, f in shipped_functions().items() if not f.builtin}
+
+
+@host("lossless(from: dtype, to: dtype) -> bool")
+def lossless(source: str, target: str) -> Value:
+    return elements.lossless(source, target)
+
+
+@host("lowest(t: dtype) -> float")
+def lowest(t: str) -> Value:
+    """The least finite value."""
+    return _limit(t, 0)
+
+
+@host("highest(t: dtype) -> float")
+def highest(t: str) -> Value:
+    """The largest finite value."""
+    return _limit(t, 1)
+
+
+def _limit(t: str, which: int) -> Value:
+    limits = elements.limits(t)
+    if limits is None:
+        raise Unknown(f"{t} has no least and largest value")
+    return limits[which]
