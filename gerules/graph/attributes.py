@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
-from gerules.graph.constants import ConstantTable, encode, tensor_of
+from gerules.graph.constants import ConstantTable, as_array, decode, encode, tensor_of
+from gerules.graph.dimension import Dim
+from gerules.graph.dtypes import NAME_OF_NUMBER, NUMBERS
 from gerules.registry.definition import OperatorDef
 from gerules.registry.text import (
     escape,
@@ -95,6 +98,75 @@ def attribute_from_text(name: str, kind: str, text: str, table: ConstantTable) -
     raise ValueError(f"attribute {name}: no value of kind {kind!r} has a text form")
 
 
+def parse_value(kind: str, text: str, table: ConstantTable | None = None) -> object:
+    """The Python value of an attribute's text: int, float, str, a tuple of them, or an array; None for `UNSET`.
+
+    Raises ValueError. Only a large tensor needs the table.
+    """
+    if text == UNSET:
+        return None
+    match kind:
+        case "int":
+            return int(text)
+        case "float":
+            return parse_float(text)
+        case "str":
+            return unescape(text)
+        case "ints":
+            return parse_ints(text)
+        case "floats":
+            return parse_floats(text)
+        case "strs":
+            return parse_strs(text)
+        case "tensor":
+            return decode(text, table or ConstantTable())
+    raise ValueError(f"no value of kind {kind!r} has a text form")
+
+
+def format_value(kind: str, value: object, table: ConstantTable | None = None) -> str:
+    """The canonical text of a Python value as an attribute of this kind; None is `UNSET`.
+
+    Integers are taken for floats, numbers of integral value for ints, dimensions that are numbers for either. Raises
+    ValueError for a value that is none of the kind.
+    """
+    if value is None:
+        return UNSET
+    match kind:
+        case "int":
+            return str(_integer(value))
+        case "float":
+            return format_float(_number(value))
+        case "str" if isinstance(value, str | bytes):
+            return escape(_text(value))
+        case "tensor":
+            return encode(as_array(value), table if table is not None else ConstantTable())
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1).tolist()
+    if isinstance(value, list | tuple):
+        match kind:
+            case "ints":
+                return format_ints(map(_integer, value))
+            case "floats":
+                return format_floats(map(_number, value))
+            case "strs" if all(isinstance(item, str | bytes) for item in value):
+                return format_strs(map(_text, value))
+    raise ValueError(f"{value!r} is no attribute value of kind {kind}")
+
+
+def dtype_number(name: str) -> int:
+    """The number by which int attributes name an element type. Raises ValueError."""
+    if name not in NUMBERS:
+        raise ValueError(f"{name} is no element type")
+    return NUMBERS[name]
+
+
+def dtype_name(number: int) -> str:
+    """The inverse of `dtype_number`. Raises ValueError."""
+    if number not in NAME_OF_NUMBER:
+        raise ValueError(f"{number} is the number of no element type")
+    return NAME_OF_NUMBER[number]
+
+
 def node_attributes(node: ir.Node, definition: OperatorDef, table: ConstantTable) -> dict[str, str] | None:
     """The canonical text of every formal attribute of a node's operator, in registry order.
 
@@ -111,6 +183,21 @@ def node_attributes(node: ir.Node, definition: OperatorDef, table: ConstantTable
             return None
         texts[name] = text
     return texts
+
+
+def _number(value: object) -> float:
+    if isinstance(value, Dim):
+        value = value.value
+    if isinstance(value, int | float | np.number):
+        return float(value)
+    raise ValueError(f"{value!r} is no number")
+
+
+def _integer(value: object) -> int:
+    number = _number(value) if not isinstance(value, int) else value
+    if number != int(number):
+        raise ValueError(f"{value!r} is no integer")
+    return int(number)
 
 
 def _text(value: str | bytes) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from gerules.graph.dimension import Dim
 from gerules.graph.dtypes import BITS, NUMBERS, name_of_numpy, numpy_dtype
 
 MAX_INLINE_BYTES = 1024
@@ -87,6 +88,37 @@ def is_inline(text: str) -> bool:
     return match is not None and match[3] == "|"
 
 
+def as_array(value: object, dtype: str | None = None) -> Array:
+    """A number, string, list of them, or array as an array of an element type (that of an array where none is given).
+
+    Floats are rounded; what an integer type, a bool or a string cannot hold exactly, and a finite number that a float
+    type takes to infinity, is a ConstantError.
+    """
+    array = np.asarray(_plain(value))
+    name = dtype if dtype is not None else name_of_numpy(array.dtype)
+    if name not in NUMBERS:
+        raise ConstantError(f"{name} is no element type of constants")
+    if name == "str" or array.dtype.kind in "USO":
+        if name != "str" or not all(isinstance(item, str | bytes) for item in array.ravel().tolist()):
+            raise ConstantError(f"{value!r} cannot be held by {name}")
+        return array.astype(object)
+    wanted = numpy_dtype(name)
+    if array.dtype == wanted:
+        return array
+    with np.errstate(all="ignore"):
+        try:
+            made = array.astype(wanted)
+        except (TypeError, ValueError, OverflowError):
+            raise ConstantError(f"{value!r} cannot be held by {name}") from None
+        if name[0] in "fbc" and name != "bool":
+            lost = np.isfinite(array.astype(np.complex128)) & ~np.isfinite(made.astype(np.complex128))
+        else:
+            lost = made.astype(object) != array.astype(object)
+    if np.any(lost):
+        raise ConstantError(f"{value!r} cannot be held by {name}")
+    return made
+
+
 def scalar_text(text: str, table: ConstantTable) -> str | None:
     """The text of the scalar that every element is, bit by bit; None where elements differ or there are none."""
     array = decode(text, table)
@@ -119,6 +151,15 @@ def _keep(header: str, body: bytes | memoryview, array: Array, table: ConstantTa
         array.flags.writeable = False
     table.keep(name, array)
     return f"{header}#{name}"
+
+
+def _plain(value: object) -> object:
+    """Dimensions that are numbers as numbers, also within lists."""
+    if isinstance(value, Dim):
+        if value.value is None:
+            raise ConstantError(f"the dimension {value} is no number")
+        return value.value
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _as_text(item: object) -> str:

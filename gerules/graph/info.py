@@ -4,6 +4,7 @@
     i64[2]=[N,4]        an integer vector with symbolic entries; `?` for an unknown one; a scalar is i64[]=[N]
     f32[2]=f32[2]|...   a constant (its text, see `constants`)
     f32[N,4]~f32[]|...  every element is this scalar, bit by bit
+    ?                   nothing is known, not even the type (`UNKNOWN`)
 
 One text per state of knowledge: entries that are all numbers, and a uniform value of small static shape, are constants.
 """
@@ -88,8 +89,8 @@ Content = Constant | Entries | Uniform
 class Info:
     """What is known of one value. Brought to canonical form when made; equal when the texts are.
 
-    `dtype` is an element type, or `seq(f32)` and the like, which have no shape. Raises InfoError where content and
-    shape do not fit.
+    `dtype` is an element type, or `seq(f32)` and the like, which have no shape, or `?` where nothing is known. Raises
+    InfoError where content and shape do not fit.
     """
 
     dtype: str
@@ -102,7 +103,8 @@ class Info:
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "content", content)
         body = "[*]" if shape is None else _shape_text(shape)
-        object.__setattr__(self, "text", f"{self.dtype}{body}{'' if content is None else content}")
+        text = "?" if self.dtype == "?" else f"{self.dtype}{body}{'' if content is None else content}"
+        object.__setattr__(self, "text", text)
 
     @staticmethod
     def of(dtype: str, dims: Sequence[Dim | int | str | None] | None = None) -> Info:
@@ -149,7 +151,7 @@ class Info:
         return extents if len(extents) == len(self.shape) else None
 
     @property
-    def constant(self) -> str | None:
+    def constant_text(self) -> str | None:
         """The text of the constant that the value is, None where it is not known to be one."""
         return self.content.text if isinstance(self.content, Constant) else None
 
@@ -172,6 +174,17 @@ class Info:
         if isinstance(self.content, Constant) and is_inline(self.content.text):
             return scalar_text(self.content.text, _NO_TABLE)
         return None
+
+    def with_shape(self, shape: Shape) -> Info:
+        """The same type with this shape and nothing known of the contents. Raises InfoError."""
+        return Info(self.dtype, shape)
+
+    def with_content(self, entries: Shape | Dim) -> Info:
+        """The same type as an integer vector with these entries, or as the scalar of one dimension (a vector of one
+        where the rank is known to be 1). Raises InfoError."""
+        if isinstance(entries, Dim):
+            return Info(self.dtype, (Dim.of(1),) if self.rank == 1 else (), Entries((entries,)))
+        return Info(self.dtype, (Dim.of(len(entries)),), Entries(entries))
 
     def without_content(self) -> Info:
         return self if self.content is None else Info(self.dtype, self.shape)
@@ -199,6 +212,9 @@ class Info:
         return size * (bits // 8) if bits % 8 == 0 else (size * bits + 7).floordiv(8)
 
 
+UNKNOWN = Info("?", None)
+
+
 def join(a: Info, b: Info) -> Info:
     """Everything that either says: a commutative, associative, idempotent join.
 
@@ -209,6 +225,8 @@ def join(a: Info, b: Info) -> Info:
     if a is b or a.text == b.text:
         return a
     if a.dtype != b.dtype:
+        if "?" in (a.dtype, b.dtype):
+            return b if a.dtype == "?" else a
         raise Contradiction(a, b)
     try:
         shape = _join_shapes(a.shape, b.shape)
@@ -351,6 +369,8 @@ def _fits(shape: Shape, extents: Shape) -> bool:
 
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> Info:
+    if text == "?":
+        return UNKNOWN
     start = text.find("[")
     if start <= 0:
         raise InfoError(f"not what is known of a value: {text[:80]!r}")
