@@ -111,13 +111,13 @@ class _Reading:
         fault = self._try(start, len(self._text))
         if fault is None:
             return None
-        at = self._place(fault, start)
+        at = self._unread(fault, self._place(fault, start))
         begin, following = self._around(at, start)
         self._try(start, begin)
-        self._faults.append(explain(self._situation(fault, at, begin, following)))
-        kind = self._text[begin:].split(None, 1)[:1]
-        if kind == ["engine"]:
-            self._clauses(begin, following)
+        statement = re.compile(r'(?:\s|"(?:[^"\\\n]|\\.)*"|#.*)*').match(self._text, begin)
+        is_engine = statement is not None and self._word(statement.end()) == "engine"
+        if not is_engine or not self._clauses(begin, following):
+            self._faults.append(explain(self._situation(fault, at, begin, following)))
         return following if following < len(self._text) else None
 
     def _try(self, start: int, end: int) -> UnexpectedInput | None:
@@ -141,6 +141,19 @@ class _Reading:
         if isinstance(fault, UnexpectedCharacters):
             return start + int(fault.pos_in_stream or 0)
         return len(self._text.rstrip())
+
+    def _unread(self, fault: UnexpectedInput, at: int) -> int:
+        """The place of the fault; where the keyword of a statement was read as a name, because the statement before
+        is not finished, that of the keyword."""
+        index = bisect_right(self._boundaries, at, key=lambda boundary: boundary[1]) - 1
+        if index < 1:
+            return at
+        start = self._boundaries[index][1]
+        word = self._word(start)
+        is_header = _expected(fault) & {"NAME", "SYMBOL", "COLON"}
+        if word in STATEMENT_WORDS and not self._text[start + len(word) : at].strip() and at > start and not is_header:
+            return start
+        return at
 
     def _around(self, at: int, start: int) -> tuple[int, int]:
         """Where the statement at fault begins, and where the next one does.
@@ -185,36 +198,52 @@ class _Reading:
     def _is_doc(self, index: int) -> bool:
         return _DOC_LINE.match(self._line(index)) is not None
 
-    def _situation(self, fault: UnexpectedInput, at: int, begin: int, following: int) -> Situation:
-        expected: frozenset[str]
+    def _situation(self, fault: UnexpectedInput, at: int, begin: int, following: int, inside: str = "") -> Situation:
         kind = ""
+        expected = _expected(fault)
         if isinstance(fault, UnexpectedToken):
-            expected = frozenset(fault.accepts or fault.expected)
             kind = "" if fault.token.type == "$END" else fault.token.type
-        elif isinstance(fault, UnexpectedCharacters):
-            expected = frozenset(fault.allowed or ())
-        else:
-            expected = frozenset(fault.expected if isinstance(fault, UnexpectedEOF) else ())
-        return Situation(self._text, self._span, begin, min(at, len(self._text)), following, kind, expected)
+            if kind and fault.token.start_pos is not None and self._word(at) in STATEMENT_WORDS and at == following:
+                expected = (
+                    expected if "NAME" in expected or kind.startswith("_") else frozenset({"NAME", "SYMBOL", "NUMBER"})
+                )
+        return Situation(self._text, self._span, begin, min(at, len(self._text)), following, kind, expected, inside)
 
     def _span(self, start: int, end: int) -> Span:
         line, last = bisect_right(self._lines, start) - 1, bisect_right(self._lines, end) - 1
         columns = start - self._lines[line] + 1, end - self._lines[last] + 1
         return Span(self._path, line + 1, columns[0], last + 1, columns[1], start, end)
 
-    def _clauses(self, begin: int, end: int) -> None:
-        """Faults in the other clauses of an engine that has one: each is read alone under a made-up engine."""
+    def _clauses(self, begin: int, end: int) -> bool:
+        """Faults in the clauses of an engine: each clause is read alone under a made-up engine. False if none."""
         stretch = self._text[begin:end]
-        starts = [m.start() for m in re.finditer(r"^[ \t]+(?=(?:supports|cost)\b|[a-z]\w*[ \t]*=(?!=))", stretch, re.M)]
+        starts = [m.start() for m in _CLAUSE.finditer(stretch)]
         head = "engine X:"
-        for first, last in zip(starts, [*starts[1:], len(stretch)], strict=True):
+        found: list[Diagnostic] = []
+        for first, last in zip(starts, [*starts[1:], len(stretch)], strict=False):
             try:
                 _lark().parse(head + stretch[first:last])
             except UnexpectedInput as fault:
-                at = min(max(self._place(fault, begin + first - len(head)), begin + first), begin + last)
-                if isinstance(fault, UnexpectedToken) and fault.token.type == "$END":
-                    at = begin + first + len(stretch[first:last].rstrip())
-                diagnostic = explain(self._situation(fault, at, begin + first, begin + last))
-                known = {f.span.start for f in self._faults if f.span}
-                if diagnostic.span and diagnostic.span.start not in known:
-                    self._faults.append(diagnostic)
+                shift = begin + first - len(head)
+                ended = isinstance(fault, UnexpectedToken) and fault.token.type == "$END"
+                at = (
+                    begin + first + len(stretch[first:last].rstrip())
+                    if ended
+                    else max(self._place(fault, shift), shift)
+                )
+                situation = self._situation(fault, at, begin + first, begin + last, "engine")
+                found.append(explain(situation))
+        self._faults += found
+        return bool(found)
+
+
+_CLAUSE = re.compile(r"^[ \t]+(?=(?:supports|cost)\b|[a-z]\w*[ \t]*=(?!=))", re.MULTILINE)
+
+
+def _expected(fault: UnexpectedInput) -> frozenset[str]:
+    """The terminals that would have fitted."""
+    if isinstance(fault, UnexpectedToken):
+        return frozenset(fault.accepts or fault.expected)
+    if isinstance(fault, UnexpectedCharacters):
+        return frozenset(fault.allowed or ())
+    return frozenset(fault.expected if isinstance(fault, UnexpectedEOF) else ())
