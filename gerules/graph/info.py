@@ -212,9 +212,6 @@ class Info:
         return size * (bits // 8) if bits % 8 == 0 else (size * bits + 7).floordiv(8)
 
 
-UNKNOWN = Info("?", None)
-
-
 def join(a: Info, b: Info) -> Info:
     """Everything that either says: a commutative, associative, idempotent join.
 
@@ -362,6 +359,9 @@ def _fits(shape: Shape, extents: Shape) -> bool:
     return len(shape) == len(extents) and all(
         dim is None or dim.value is None or dim == extent for dim, extent in zip(shape, extents, strict=True)
     )
+
+
+UNKNOWN = Info("?", None)
 
 
 # --------------------------------------------------------------------------------------------------------- reading
