@@ -1,0 +1,253 @@
+"""The plain shape of a graph: who reads what of whom, by name. Clusters and files are made from this alone.
+
+What the bodies of a node read from outside of it (captured values) counts like its operands. Order is the graph's own
+where that is executable, else the nearest executable one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from gerules.errors import Diagnostic, Refused
+
+LABEL_KEY = "gerules.stream_label"
+
+_SHORT_NAMES = {ir.DataType.STRING: "str", ir.DataType.BOOL: "bool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of the main graph. `operands` and `results` hold value names, "" where one is absent; `captured` the
+    outer values that its bodies read, in order of first reading and without those that are operands already."""
+
+    name: str
+    op_type: str
+    domain: str
+    operands: tuple[str, ...]
+    captured: tuple[str, ...]
+    results: tuple[str, ...]
+    label: str = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every value that has to be there before this node runs."""
+        return tuple(v for v in self.operands if v) + self.captured
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """Element type (`f32`, `seq(f32)`; "" if unknown) and shape (None: unknown rank or no tensor; entries are ints,
+    symbols, or None) of a value, as declared."""
+
+    dtype: str
+    shape: tuple[int | str | None, ...] | None
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether an extent is not a number."""
+        return self.shape is None or any(not isinstance(d, int) for d in self.shape)
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements, None where not known."""
+        if self.shape is None:
+            return None
+        size = 1
+        for extent in self.shape:
+            if not isinstance(extent, int) or extent < 0:
+                return None
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True)
+class Net:
+    """A graph by names. `nodes` are in the graph's order and `order` lists their positions in an executable one;
+    `producer` maps a value to (position of its node, output index); `readers` to the positions that read it."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    initializers: frozenset[str]
+    types: Mapping[str, ValueType]
+    producer: Mapping[str, tuple[int, int]]
+    readers: Mapping[str, tuple[int, ...]]
+    order: tuple[int, ...]
+    position: Mapping[str, int]
+
+    def predecessors(self, index: int) -> list[int]:
+        """Positions of the nodes whose results node `index` reads, each once, in order of reading."""
+        found: dict[int, None] = {}
+        for value in self.nodes[index].reads:
+            made = self.producer.get(value)
+            if made is not None and made[0] != index:
+                found[made[0]] = None
+        return list(found)
+
+
+def net_of(graph: ir.Graph) -> Net:
+    """The plain shape of `graph`. Raises Refused: GR650 where nodes wait for each other in a cycle, GR651 where a node
+    of the main graph has no name or shares it."""
+    nodes = tuple(_node_of(node) for node in graph)
+    _check_names(nodes)
+    producer: dict[str, tuple[int, int]] = {}
+    types: dict[str, ValueType] = {}
+    for index, node in enumerate(graph):
+        for output, value in enumerate(node.outputs):
+            if value.name:
+                producer[value.name] = (index, output)
+                types[value.name] = _type_of(value)
+    for value in (*graph.inputs, *graph.initializers.values(), *graph.outputs):
+        if value.name:
+            types[value.name] = _type_of(value)
+    readers: dict[str, list[int]] = {}
+    for index, plain in enumerate(nodes):
+        for name in dict.fromkeys(plain.reads):
+            readers.setdefault(name, []).append(index)
+    return Net(
+        nodes=nodes,
+        inputs=tuple(v.name or "" for v in graph.inputs),
+        outputs=tuple(v.name or "" for v in graph.outputs),
+        initializers=frozenset(graph.initializers),
+        types=types,
+        producer=producer,
+        readers={name: tuple(found) for name, found in readers.items()},
+        order=_executable_order(nodes, producer),
+        position={node.name: index for index, node in enumerate(nodes)},
+    )
+
+
+def captured_values(node: ir.Node) -> list[ir.Value]:
+    """The values that the bodies of `node`, however deep, read from outside of it, in order of first reading."""
+    bodies = list(_bodies(node))
+    if not bodies:
+        return []
+    inside: set[int] = set()
+    read: dict[int, ir.Value] = {}
+    while bodies:
+        body = bodies.pop()
+        inside.update(id(v) for v in body.inputs)
+        inside.update(id(v) for v in body.initializers.values())
+        for inner in body:
+            inside.update(id(v) for v in inner.outputs)
+            for value in inner.inputs:
+                if value is not None and value.name:
+                    read[id(value)] = value
+            bodies.extend(_bodies(inner))
+        for value in body.outputs:
+            if value is not None and value.name:
+                read[id(value)] = value
+    return [value for key, value in read.items() if key not in inside]
+
+
+def type_name(value: ir.Value) -> str:
+    """Element type in the project's names: `f32`, `seq(f32)`, `optional(f32)`; "" where unknown."""
+    wrappers: list[str] = []
+    kind: object = value.type
+    while isinstance(kind, ir.SequenceType | ir.OptionalType):
+        wrappers.append("seq" if isinstance(kind, ir.SequenceType) else "optional")
+        kind = kind.elem_type
+    dtype = kind.dtype if isinstance(kind, ir.TensorType | ir.SparseTensorType) else None
+    if dtype is None or dtype == ir.DataType.UNDEFINED:
+        return ""
+    name = _SHORT_NAMES.get(dtype) or dtype.short_name()
+    for wrapper in reversed(wrappers):
+        name = f"{wrapper}({name})"
+    return name
+
+
+def _bodies(node: ir.Node) -> Iterable[ir.Graph]:
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+def _node_of(node: ir.Node) -> Node:
+    operands = tuple((v.name or "") if v is not None else "" for v in node.inputs)
+    known = set(operands)
+    captured = dict.fromkeys(v.name for v in captured_values(node) if v.name and v.name not in known)
+    return Node(
+        name=node.name or "",
+        op_type=node.op_type,
+        domain=node.domain,
+        operands=operands,
+        captured=tuple(captured),
+        results=tuple(v.name or "" for v in node.outputs),
+        label=node.metadata_props.get(LABEL_KEY, ""),
+    )
+
+
+def _type_of(value: ir.Value) -> ValueType:
+    shape: tuple[int | str | None, ...] | None = None
+    if value.shape is not None:
+        shape = tuple(d if isinstance(d, int) else d.value for d in value.shape)
+    elif value.const_value is not None:
+        shape = tuple(d if isinstance(d, int) else d.value for d in value.const_value.shape)
+    name = type_name(value)
+    if not name and value.const_value is not None:
+        dtype = value.const_value.dtype
+        name = _SHORT_NAMES.get(dtype) or dtype.short_name()
+    return ValueType(name, shape)
+
+
+def _check_names(nodes: Sequence[Node]) -> None:
+    seen: set[str] = set()
+    faults = []
+    for index, node in enumerate(nodes):
+        if not node.name:
+            what = f"node {index} ({node.op_type}) has no name, so that nothing can be said of its place"
+            faults.append(Diagnostic("GR651", what, hint="name the nodes before they are placed"))
+        elif node.name in seen:
+            what = f"two nodes of the graph are called {node.name!r}"
+            faults.append(Diagnostic("GR651", what, node=node.name, hint="rename one of them"))
+        seen.add(node.name)
+    if faults:
+        raise Refused(faults)
+
+
+def _executable_order(nodes: Sequence[Node], producer: Mapping[str, tuple[int, int]]) -> tuple[int, ...]:
+    """Positions in an executable order: always the earliest node of the graph that is ready."""
+    waiting = [0] * len(nodes)
+    followers: list[list[int]] = [[] for _ in nodes]
+    for index, node in enumerate(nodes):
+        for before in {producer[v][0] for v in node.reads if v in producer}:
+            waiting[index] += 1
+            followers[before].append(index)
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for after in followers[index]:
+            waiting[after] -= 1
+            if waiting[after] == 0:
+                heapq.heappush(ready, after)
+    if len(order) < len(nodes):
+        cycle = _some_cycle(nodes, producer, [i for i, count in enumerate(waiting) if count > 0])
+        path = " -> ".join(nodes[i].name for i in cycle)
+        what = f"the graph has a cycle: {path}"
+        raise Refused(Diagnostic("GR650", what, node=nodes[cycle[0]].name, hint="a graph to be placed must be acyclic"))
+    return tuple(order)
+
+
+def _some_cycle(nodes: Sequence[Node], producer: Mapping[str, tuple[int, int]], stuck: Sequence[int]) -> list[int]:
+    """One cycle among `stuck` nodes, each of which waits for another stuck one; closed: first and last are equal."""
+    among = set(stuck)
+    trail: dict[int, int] = {}
+    path: list[int] = []
+    at = stuck[0]
+    while at not in trail:
+        trail[at] = len(path)
+        path.append(at)
+        at = next(producer[v][0] for v in nodes[at].reads if v in producer and producer[v][0] in among)
+    cycle = [*path[trail[at] :], at]
+    cycle.reverse()
+    return cycle
