@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from gerules.simulate.kernel import stable_seed
-from gerules.simulate.values import UNKNOWN, Value, ValueType, numpy_type
+from gerules.simulate.values import UNKNOWN, Value, ValueType, is_integer, numpy_type
 
 
 @dataclass(slots=True)
@@ -59,8 +60,13 @@ def random_array(
     if dtype.kind == "O":
         words = np.array(["a", "b", "word", "Word", ""], dtype=object)
         return np.asarray(words[generator.integers(0, len(words), shape)], dtype=object).reshape(shape)
-    if dtype.kind in "iu" or dtype.name in ("int4", "uint4", "int2", "uint2"):
-        return generator.integers(low, high + 1, shape).astype(dtype)
+    if is_integer(dtype):
+        return generator.integers(low, min(high, largest(dtype)) + 1, shape).astype(dtype)
     if dtype.kind == "c":
         return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)).astype(dtype)
     return np.asarray(generator.standard_normal(shape), dtype=np.float64).astype(dtype)
+
+
+def largest(dtype: np.dtype[Any]) -> int:
+    """The largest integer of a type."""
+    return int(ml_dtypes.iinfo(dtype).max)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
+
+from gerules.graph.dtypes import NAME_OF_NUMBER, NUMBERS, name_of_numpy, numpy_dtype
 
 # A tensor is an array (strings: object arrays of str), a sequence a list, a map a dict, an absent optional None.
 Value = Any
@@ -24,66 +25,41 @@ class _Unknown:
 
 UNKNOWN: Final = _Unknown()
 
-# Our name of an element type -> (ONNX TensorProto number, NumPy type).
-_ELEMENTS: Final[dict[str, tuple[int, np.dtype[Any]]]] = {
-    "f32": (1, np.dtype(np.float32)),
-    "u8": (2, np.dtype(np.uint8)),
-    "i8": (3, np.dtype(np.int8)),
-    "u16": (4, np.dtype(np.uint16)),
-    "i16": (5, np.dtype(np.int16)),
-    "i32": (6, np.dtype(np.int32)),
-    "i64": (7, np.dtype(np.int64)),
-    "str": (8, np.dtype(object)),
-    "bool": (9, np.dtype(np.bool_)),
-    "f16": (10, np.dtype(np.float16)),
-    "f64": (11, np.dtype(np.float64)),
-    "u32": (12, np.dtype(np.uint32)),
-    "u64": (13, np.dtype(np.uint64)),
-    "c64": (14, np.dtype(np.complex64)),
-    "c128": (15, np.dtype(np.complex128)),
-    "bf16": (16, np.dtype(ml_dtypes.bfloat16)),
-    "f8e4m3fn": (17, np.dtype(ml_dtypes.float8_e4m3fn)),
-    "f8e4m3fnuz": (18, np.dtype(ml_dtypes.float8_e4m3fnuz)),
-    "f8e5m2": (19, np.dtype(ml_dtypes.float8_e5m2)),
-    "f8e5m2fnuz": (20, np.dtype(ml_dtypes.float8_e5m2fnuz)),
-    "u4": (21, np.dtype(ml_dtypes.uint4)),
-    "i4": (22, np.dtype(ml_dtypes.int4)),
-    "f4e2m1": (23, np.dtype(ml_dtypes.float4_e2m1fn)),
-    "f8e8m0": (24, np.dtype(ml_dtypes.float8_e8m0fnu)),
-    "u2": (25, np.dtype(ml_dtypes.uint2)),
-    "i2": (26, np.dtype(ml_dtypes.int2)),
-}
-_BY_NUMBER: Final = {number: name for name, (number, _) in _ELEMENTS.items()}
-_BY_DTYPE: Final = {dtype: name for name, (_, dtype) in _ELEMENTS.items()}
-
-SMALL_FLOATS: Final = frozenset(np.dtype(d) for n, (_, d) in _ELEMENTS.items() if n.startswith(("f8", "f4")))
-HALF_FLOATS: Final = frozenset((np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)))
+_SMALL: Final = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "f6e2m3", "f6e3m2")
+SMALL_FLOATS: Final = frozenset(numpy_dtype(name) for name in _SMALL)
+HALF_FLOATS: Final = frozenset((np.dtype(np.float16), numpy_dtype("bf16")))
 FLOATS: Final = frozenset((np.dtype(np.float32), np.dtype(np.float64))) | HALF_FLOATS | SMALL_FLOATS
+SMALL_INTEGERS: Final = frozenset(numpy_dtype(name) for name in ("i4", "u4", "i2", "u2"))
 
 
 def numpy_type(name: str) -> np.dtype[Any]:
     """The NumPy type of one of our element type names (`f32`, `bf16`, `str`, ...). KeyError where there is none."""
-    return _ELEMENTS[name][1]
+    return numpy_dtype(name)
 
 
 def numpy_type_of_number(number: int) -> np.dtype[Any]:
     """The NumPy type of a TensorProto.DataType number. KeyError where there is none."""
-    return _ELEMENTS[_BY_NUMBER[number]][1]
+    return numpy_dtype(NAME_OF_NUMBER[number])
 
 
 def element_name(dtype: np.dtype[Any]) -> str:
-    """Our name of a NumPy type; strings of any NumPy kind are `str`. KeyError where ONNX has no such type."""
-    return "str" if dtype.kind in "OUS" else _BY_DTYPE[dtype]
+    """Our name of a NumPy type; strings of any NumPy kind are `str`. TypeError where ONNX has no such type."""
+    return name_of_numpy(dtype)
 
 
 def element_number(dtype: np.dtype[Any]) -> int:
     """The TensorProto.DataType number of a NumPy type."""
-    return _ELEMENTS[element_name(dtype)][0]
+    return NUMBERS[name_of_numpy(dtype)]
 
 
 def element_name_of_number(number: int) -> str:
     """Our name of a TensorProto.DataType number. KeyError where there is none."""
-    return _BY_NUMBER[number]
+    return NAME_OF_NUMBER[number]
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are integers, four-bit and two-bit ones included; bool is not one."""
+    return dtype.kind in "iu" or dtype in SMALL_INTEGERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +121,10 @@ def describe(value: Value) -> str:
     if value is None:
         return "absent"
     if isinstance(value, np.ndarray):
-        name = element_name(value.dtype) if value.dtype.kind in "OUS" or value.dtype in _BY_DTYPE else str(value.dtype)
+        try:
+            name = element_name(value.dtype)
+        except TypeError:
+            name = str(value.dtype)
         return f"{name}[{','.join(map(str, value.shape))}]"
     if isinstance(value, list):
         return f"seq of {len(value)}"
