@@ -14,12 +14,14 @@ from gerules.static.steps import (
     solve_steps,
     split_conditions,
 )
-from gerules.static.values import TensorView, Unknown, Value, same_literal
+from gerules.static.values import OPAQUE, NodeView, TensorView, Unknown, Value, same_literal
 
 __all__ = [
+    "OPAQUE",
     "Ask",
     "Bind",
     "Context",
+    "NodeView",
     "Step",
     "TensorView",
     "Test",

@@ -17,6 +17,7 @@ from gerules.static.context import DTYPES, Context
 from gerules.static.functions import HostFunction, shipped_functions
 from gerules.static.values import (
     Axes,
+    NodeView,
     TensorView,
     Truth,
     Unknown,
@@ -449,6 +450,8 @@ def pick(base: Value, index: Value) -> Value:
     """`base[index]`: an entry, counted from the end if negative; a list or set of indices picks a list; an index of a
     list of lists is taken of each."""
     base, index = plain(base), plain(index)
+    if isinstance(base, NodeView):
+        base = base.results
     if not isinstance(base, tuple):
         raise Unknown(f"{show(base)} has no entries")
     if any(isinstance(b, tuple) for b in base):

@@ -33,6 +33,10 @@ Axes: TypeAlias = Truth | tuple["Axes", ...]
 """A truth, or one an axis (nested where lists of lists are compared)."""
 
 
+OPAQUE = "Opaque"
+"""The key that stands for all operators that no registry has; the definition of such a one has no `since`."""
+
+
 class Unknown(Exception):
     """A value that is not known, or not defined, for these operands; the message says which and why."""
 
@@ -51,6 +55,13 @@ class TensorView:
         if self.info.shape is None:
             raise Unknown("the rank is not known")
         return settled(self.info.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeView(TensorView):
+    """An operator's node: its results, None where one is not asked for. As a tensor it is its first result."""
+
+    results: tuple[TensorView | None, ...] = ()
 
 
 @lru_cache(maxsize=16384)
@@ -191,12 +202,9 @@ def negative_zero(a: int | float) -> bool:
 
 
 def in_class(operator: OperatorDef, keys: frozenset[object]) -> bool:
-    """Whether a class has the operator: by version (`Clip@11`), or, in engine files, by name at any (`Clip`), or
-    as all of a domain (`ge.*`)."""
-    if operator.key in keys:
-        return True
-    prefix = f"{operator.domain}." if operator.domain else ""
-    return f"{prefix}{operator.name}" in keys or f"{operator.domain or 'ai.onnx'}.*" in keys
+    """Whether a class, given by the keys of its members (`Clip@11`), has the operator; one that no registry has is a
+    member where `Opaque` is."""
+    return operator.key in keys if operator.since else OPAQUE in keys
 
 
 def contains(container: Value, value: Value, facts: DimFacts) -> Truth:
