@@ -48,8 +48,8 @@ class NodeFacts:
 
 
 MayMerge = Callable[[NodeFacts, NodeFacts], bool]
-"""Whether two nodes, joined by an edge from the first to the second, may share a cluster (acyclicity apart). Rules speak
-of kinds of nodes, so that `name` and `elements` are not filled in here."""
+"""Whether two nodes, joined by an edge from the first to the second, may share a cluster (acyclicity apart). Rules
+speak of kinds of nodes, so that `name` and `elements` are not filled in here."""
 Duplicable = Callable[[NodeFacts, str], bool]
 """Whether a node whose operands are all constant may be copied into clusters of an engine."""
 
@@ -518,7 +518,7 @@ def _number(
         pieces.setdefault(root, []).extend(units.members[unit])
     gathered = sorted(pieces.values(), key=lambda members: min(rank[i] for i in members))
     piece_of = {index: at for at, members in enumerate(gathered) for index in members}
-    joined = {}
+    joined: dict[tuple[int, int, int], None] = {}
     for index in piece_of:
         for before in net.predecessors(index):
             if before in piece_of and piece_of[before] != piece_of[index]:
