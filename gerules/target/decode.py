@@ -1,0 +1,50 @@
+"""Attribute texts as values of rules."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from gerules.graph.constants import ConstantTable, decode
+from gerules.graph.dims import Dim
+from gerules.graph.dtypes import NAME_OF_NUMBER
+from gerules.registry.text import parse_float, parse_floats, parse_ints, parse_strs, unescape
+from gerules.static.values import Value, settle
+
+_NO_TABLE = ConstantTable()
+
+
+@lru_cache(maxsize=65536)
+def decode_attribute(kind: str, text: str, is_dtype: bool = False) -> Value:
+    """The value of an attribute's canonical text, by the type that its definition gives; None where it is unset.
+
+    An int that names an element type (`is_dtype`) is that name. Raises ValueError for text that is no such value.
+    """
+    if text == "":
+        return None
+    if is_dtype or kind == "dtype":
+        return NAME_OF_NUMBER.get(int(text), text) if text.isdigit() else text
+    match kind:
+        case "int":
+            return int(text)
+        case "bool":
+            return bool(int(text))
+        case "float":
+            return parse_float(text)
+        case "str":
+            return unescape(text)
+        case "ints":
+            return parse_ints(text)
+        case "floats":
+            return parse_floats(text)
+        case "strs":
+            return parse_strs(text)
+        case "dim":
+            return settle(Dim.parse(text))
+        case "mask":
+            return frozenset(axis for axis in range(int(text).bit_length()) if int(text) >> axis & 1)
+        case "shape":
+            entries = text.strip("[]").split(",") if text.strip("[] ") else []
+            return tuple(None if e.strip() == "?" else settle(Dim.parse(e.strip())) for e in entries)
+        case "tensor" if "|" in text:
+            return decode(text, _NO_TABLE)
+    return text
