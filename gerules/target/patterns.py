@@ -74,8 +74,14 @@ class _PatternCompiler:
 
     def node(self, expr: ast.Expr) -> tuple[Heads, OfNode]:
         if isinstance(expr, ast.Bind):
+            if isinstance(expr.expr, ast.Index):
+                heads, inner = self.node(expr.expr.base)
+                return heads, self._of_result(inner, self._result_number(expr.expr), expr.name)
             heads, inner = self.node(expr.expr)
             return heads, self._named_node(inner, expr.name)
+        if isinstance(expr, ast.Index):
+            heads, inner = self.node(expr.base)
+            return heads, self._of_result(inner, self._result_number(expr), None)
         if not isinstance(expr, ast.Call):
             raise no_pattern(
                 expr, "this is no pattern of an operator", "write an operator with its operands: `Relu(x)`"
@@ -125,6 +131,21 @@ class _PatternCompiler:
                         yield after
                 else:
                     yield after.bind(name, node_view(view, node), node)
+
+        return match
+
+    def _of_result(self, inner: OfNode, number: int, name: str | None) -> OfNode:
+        """At a node of which result `number` is asked for, which `name` stands for."""
+        if name is not None:
+            self.names[name] = VALUE
+
+        def match(view: View, node: Any, found: Found) -> Iterator[Found]:
+            results = view.results(node)
+            result = results[number] if number < len(results) else None
+            if result is None:
+                return
+            for after in inner(view, node, found):
+                yield after if name is None else after.bind(name, view.tensor(result), result)
 
         return match
 
@@ -225,10 +246,13 @@ class _PatternCompiler:
         return match
 
     def _result(self, expr: ast.Index) -> OfValue:
+        _, node = self.node(expr.base)
+        return _produced(node, self._result_number(expr), False)
+
+    def _result_number(self, expr: ast.Index) -> int:
         if not isinstance(expr.index, ast.Number) or not isinstance(expr.index.value, int):
             raise no_pattern(expr.index, "a result is named by its number", "write `node[0]`")
-        _, node = self.node(expr.base)
-        return _produced(node, expr.index.value, False)
+        return expr.index.value
 
     def _contents(self, call: ast.Call) -> OfValue:
         contents = compile_contents(call, self.context, self.names)
