@@ -1,0 +1,129 @@
+"""Elimination with cycles forbidden as they show up: which parts of a model are solved exactly, which are hard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gerules.extract.elimination import eliminate
+from gerules.extract.model import Model, Way
+from gerules.extract.network import Encoding
+from gerules.extract.states import State, cycles
+
+CYCLE_ROUNDS = 60
+
+
+@dataclass(frozen=True)
+class Part:
+    """A hard part as a model of its own. `classes[i]` is the class of the whole that its class i is; `bound` is
+    elimination's, in terms of the network's `groups`."""
+
+    model: Model
+    classes: tuple[int, ...]
+    groups: frozenset[int]
+    bound: int
+
+
+@dataclass(frozen=True)
+class Settled:
+    """States for every class: optimal outside the hard parts, a guess (perhaps cyclic) inside. `bound` covers the
+    whole model; `group` is the group of each variable of the network."""
+
+    states: list[State | None]
+    bound: int
+    parts: list[Part]
+    group: list[int]
+
+
+def settle(encoding: Encoding) -> Settled:
+    model, network = encoding.model, encoding.network
+    answer = eliminate(network)
+    states = dict(answer.states)
+    bounds = dict(answer.bounds)
+    doubtful = set(answer.inexact)  # variables: one of each group that is not known to be optimal
+    group = network.groups()
+    for _ in range(CYCLE_ROUNDS):
+        hard = {group[v] for v in doubtful}
+        touched: set[int] = set()
+        for cycle in cycles(model, encoding.read(states)):
+            movable = [cls for cls in cycle if network.sizes[cls] > 1]
+            if any(group[cls] in hard for cls in movable) or not encoding.forbid(cycle):
+                doubtful.update(movable)
+            else:
+                touched.update(movable)
+        if not touched:
+            break
+        group = network.groups()
+        stale = {group[cls] for cls in touched}
+        members = [v for v, leader in enumerate(group) if leader in stale]
+        bounds = {leader: bound for leader, bound in bounds.items() if group[leader] not in stale}
+        again = eliminate(network, members)
+        states.update(again.states)
+        bounds.update(again.bounds)
+        doubtful = {v for v in doubtful if group[v] not in stale} | again.inexact
+    else:
+        for cycle in cycles(model, encoding.read(states)):
+            doubtful.update(cls for cls in cycle if network.sizes[cls] > 1)
+    chosen = encoding.read(states)
+    hard = {group[v] for v in doubtful}
+    if hard and not cycles(model, chosen):
+        # a guess that costs its bound is the optimum
+        full = encoding.complete(chosen)
+        hard = {leader for leader in hard if network.value(full, group, (leader,)) > bounds[leader]}
+    return Settled(chosen, sum(bounds.values()), _parts(encoding, group, hard, bounds), group)
+
+
+def _parts(encoding: Encoding, group: Sequence[int], hard: set[int], bounds: dict[int, int]) -> list[Part]:
+    """The hard groups, those of one knot together, each with the settled classes around it."""
+    model, sizes = encoding.model, encoding.network.sizes
+    leader = {g: g for g in hard}
+    knot_of: dict[int, int] = {}
+    for at, knot in enumerate(model.knots):
+        for cls in knot:
+            knot_of[cls] = at
+        movable = sorted({group[cls] for cls in knot if sizes[cls] > 1})
+        if any(g in hard for g in movable):
+            # one after the other: knots can share groups
+            joined = {leader.get(g, g) for g in movable}
+            least = min(joined)
+            for g in movable:
+                leader.setdefault(g, g)
+            for g, head in list(leader.items()):
+                if head in joined:
+                    leader[g] = least
+    clusters: dict[int, set[int]] = {}
+    for g, head in leader.items():
+        clusters.setdefault(head, set()).add(g)
+    members: dict[int, list[int]] = {head: [] for head in sorted(clusters)}
+    for cls in range(len(model.ways)):
+        if sizes[cls] > 1 and group[cls] in leader:
+            members[leader[group[cls]]].append(cls)
+    parts: list[Part] = []
+    for head, classes in members.items():
+        kept = sorted({*classes, *_around(model, sizes, classes, knot_of)})
+        keep: list[Sequence[Way] | None] = [None] * len(model.ways)
+        for cls in kept:
+            keep[cls] = model.ways[cls]
+        part = model.only(keep, [cls for cls in kept if cls in model.forced])
+        parts.append(Part(part, tuple(kept), frozenset(clusters[head]), sum(bounds[g] for g in clusters[head])))
+    return parts
+
+
+def _around(model: Model, sizes: Sequence[int], classes: Sequence[int], knot_of: dict[int, int]) -> set[int]:
+    """The classes with one state that matter to those given: what they send or receive, and who shares it."""
+    around: set[int] = set()
+    knots = {knot_of[cls] for cls in classes if cls in knot_of}
+    for at in sorted(knots):
+        around.update(cls for cls in model.knots[at] if sizes[cls] == 1)
+    for cls in classes:
+        for way in model.ways[cls]:
+            for child in way.children:
+                if sizes[child] == 1 and (model.moves[child] is not None or way.tied):
+                    around.add(child)
+                    around.update(user for user in model.users[child] if sizes[user] == 1)
+        around.update(
+            user
+            for user in model.users[cls]
+            if sizes[user] == 1 and (model.moves[cls] is not None or any(way.tied for way in model.ways[user]))
+        )
+    return around

@@ -1,0 +1,295 @@
+"""The problem made small: only classes that matter, options that can win, integer costs.
+
+`build_model` removes what no engine supports, what the roots do not reach, self-loops and options that can only close
+a cycle, options and engines that another one beats in every surrounding, and classes that cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gerules.extract.graphs import components, derive, reachable
+from gerules.extract.packing import Packing, make_packing
+from gerules.extract.problem import Infeasible, Problem, evaluate, walk
+from gerules.extract.prune import without_beaten, without_beaten_engines, without_cycle_closers
+
+Moves = tuple[tuple[int, ...], ...]  # packed transfer costs of one value: [from engine][to engine]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """An option that is left. `children` are distinct classes of the model in ascending order; `costs` are packed,
+    None where an engine is out. A `tied` way is a projection: it sits on its child's engine at no cost."""
+
+    option: int
+    children: tuple[int, ...]
+    costs: tuple[int | None, ...]
+    tied: bool = False
+
+    def engines(self) -> list[int]:
+        return [e for e, cost in enumerate(self.costs) if cost is not None]
+
+
+@dataclass(frozen=True)
+class Model:
+    """`ways[c]` are the ways of class c by (rank, option), at least one; `names[c]` is its number in the problem.
+    `moves[c]` is None where moving its value costs nothing. `stands_for` leads from an option that was beaten to the
+    one that beat it (whose children are a part of its own); `free` has the leaf of every class that has one."""
+
+    problem: Problem
+    engines: int
+    ways: tuple[tuple[Way, ...], ...]
+    roots: tuple[int, ...]
+    moves: tuple[Moves | None, ...]
+    names: tuple[int, ...]
+    free: Mapping[int, int]
+    stands_for: Mapping[int, int]
+    packing: Packing
+
+    @cached_property
+    def users(self) -> tuple[tuple[int, ...], ...]:
+        """For each class the classes with a way that needs it, ascending."""
+        found: list[dict[int, None]] = [{} for _ in self.ways]
+        for cls, ways in enumerate(self.ways):
+            for way in ways:
+                for child in way.children:
+                    found[child][cls] = None
+        return tuple(tuple(users) for users in found)
+
+    @cached_property
+    def forced(self) -> frozenset[int]:
+        """The classes that every solution needs, as far as the single ways show: roots, then what all ways share."""
+        seen = set(self.roots)
+        work = list(self.roots)
+        while work:
+            ways = self.ways[work.pop()]
+            shared = set(ways[0].children)
+            for way in ways[1:]:
+                shared &= set(way.children)
+            new = sorted(shared - seen)
+            seen.update(new)
+            work.extend(new)
+        return frozenset(seen)
+
+    @cached_property
+    def knots(self) -> tuple[tuple[int, ...], ...]:
+        """The strongly connected components of more than one class, members ascending: only there can cycles be."""
+        edges = [sorted({child for way in ways for child in way.children}) for ways in self.ways]
+        return tuple(tuple(sorted(c)) for c in components(edges) if len(c) > 1)
+
+    def only(self, keep: Sequence[Sequence[Way] | None], roots: Sequence[int]) -> Model:
+        """The model of the classes with ways in `keep`; ways lose the children that are not kept."""
+        kept = [c for c, ways in enumerate(keep) if ways]
+        number = {c: i for i, c in enumerate(kept)}
+        ways = tuple(
+            tuple(
+                replace(way, children=tuple(number[c] for c in way.children if c in number)) for way in keep[cls] or ()
+            )
+            for cls in kept
+        )
+        return Model(
+            self.problem,
+            self.engines,
+            ways,
+            tuple(number[r] for r in roots),
+            tuple(self.moves[c] for c in kept),
+            tuple(self.names[c] for c in kept),
+            self.free,
+            self.stands_for,
+            self.packing,
+        )
+
+
+def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Model:
+    """The model of a problem, or of the one choice `only` (class -> option). Raises Infeasible."""
+    if only is None:
+        usable = [_usable(problem, index) for index in range(len(problem.options))]
+    else:
+        usable = [False] * len(problem.options)
+        for cls in walk(problem, only):
+            usable[only[cls]] = _usable(problem, only[cls])
+    free: dict[int, int] = {}
+    for index, option in enumerate(problem.options):
+        if option.leaf and usable[index]:
+            best = free.get(option.cls)
+            if best is None or option.rank < problem.options[best].rank:
+                free[option.cls] = index
+
+    needs: list[tuple[int, ...]] = []
+    for option in problem.options:
+        needs.append(tuple(sorted({c for c in option.children if c not in free})))
+    by_class: dict[int, list[int]] = {}
+    for index, option in enumerate(problem.options):
+        if usable[index] and option.cls not in free and option.cls not in needs[index]:
+            by_class.setdefault(option.cls, []).append(index)
+    derived = derive(by_class, needs)
+    roots = tuple(dict.fromkeys(r for r in problem.roots if r not in free))
+    if any(r not in derived for r in roots):
+        raise blame(problem, derived.keys() | free.keys(), roots)
+    for cls in list(by_class):
+        options = [i for i in by_class[cls] if all(c in derived for c in needs[i])]
+        by_class[cls] = sorted(options, key=lambda i: (problem.options[i].rank, i))
+    if only is None:
+        _keep_reached(by_class, needs, roots)
+        without_cycle_closers(by_class, needs)
+    _keep_reached(by_class, needs, roots)
+
+    packing = _packing(problem, by_class, derived, free)
+    names = sorted(by_class)
+    number = {cls: i for i, cls in enumerate(names)}
+    ways: list[list[Way]] = []
+    for cls in names:
+        ways.append([])
+        for index in by_class[cls]:
+            children = tuple(number[c] for c in needs[index])
+            ways[-1].append(Way(index, children, _costs(problem, packing, index), problem.options[index].projection))
+    stands_for: dict[int, int] = {}
+    if only is None:
+        ways = [without_beaten(options, stands_for) for options in ways]
+    moves = _moves(problem, packing, names, ways)
+    if len(problem.engines) > 1:
+        without_beaten_engines(ways, moves)
+    whole = Model(
+        problem,
+        len(problem.engines),
+        tuple(map(tuple, ways)),
+        tuple(number[r] for r in roots),
+        tuple(moves),
+        tuple(names),
+        free,
+        stands_for,
+        packing,
+    )
+    reached = reachable(whole.roots, lambda c: (child for way in whole.ways[c] for child in way.children))
+    if len(reached) == len(whole.ways):
+        return whole
+    return whole.only([w if c in reached else None for c, w in enumerate(whole.ways)], whole.roots)
+
+
+def blame(problem: Problem, possible: set[int], roots: Sequence[int]) -> Infeasible:
+    """What keeps the roots from being made: of every impossible class that they cannot do without, the options that
+    no engine supports. Below an impossible class that is, what all its options need and what the input graph needs
+    there cannot be done without; where that says nothing, what any option needs."""
+    options: dict[int, list[int]] = {}
+    for index, option in enumerate(problem.options):
+        options.setdefault(option.cls, []).append(index)
+    found: dict[int, tuple[int, ...]] = {}
+    seen = {r for r in roots if r not in possible}
+    work = sorted(seen)
+    while work:
+        cls = work.pop()
+        mine = options.get(cls, [])
+        lacking = tuple(i for i in mine if not _usable(problem, i))
+        if lacking or not mine:
+            found[cls] = lacking
+        impossible = [{c for c in problem.options[i].children if c not in possible} for i in mine]
+        needed = set.intersection(*impossible) if impossible else set()
+        if cls in problem.incumbent:
+            needed |= {c for c in problem.options[problem.incumbent[cls]].children if c not in possible}
+        if not needed and not lacking:
+            needed = set().union(*impossible)
+        new = sorted(needed - seen)
+        seen.update(new)
+        work.extend(new)
+    return Infeasible(found)
+
+
+def _usable(problem: Problem, index: int) -> bool:
+    option = problem.options[index]
+    if option.leaf or option.projection:
+        return True
+    return any(problem.cost(index, e) is not None for e in range(len(problem.engines)))
+
+
+def _keep_reached(by_class: dict[int, list[int]], needs: Sequence[tuple[int, ...]], roots: Sequence[int]) -> None:
+    reached = reachable(roots, lambda c: (child for index in by_class[c] for child in needs[index]))
+    for cls in [c for c in by_class if c not in reached]:
+        del by_class[cls]
+
+
+def _packing(
+    problem: Problem, by_class: Mapping[int, list[int]], derived: Mapping[int, int], free: Mapping[int, int]
+) -> Packing:
+    """A packing wide enough for every solution that is worth having: at most the cheapest of some simple ones."""
+    width = problem.width()
+    engines = range(len(problem.engines))
+    columns: list[set[float]] = [set() for _ in range(width)]
+    sums = [0.0] * width
+    for options in by_class.values():
+        most = [0.0] * width
+        for index in options:
+            if problem.options[index].projection:
+                continue
+            for engine in engines:
+                vector = problem.cost(index, engine)
+                if vector is not None:
+                    for i, value in enumerate(vector):
+                        columns[i].add(value)
+                        most[i] = max(most[i], value)
+        for i in range(width):
+            sums[i] += most[i]
+    choice = {**derived, **free}
+    upper = sums[0]
+    if len(engines) > 1:
+        preferences: list[int | None] = [None, *engines]
+        for preferred in preferences:
+            upper = min(upper, evaluate(problem, choice, simple_engines(problem, choice, preferred))[0])
+    return make_packing(columns, sums, upper)
+
+
+def simple_engines(problem: Problem, choice: Mapping[int, int], preferred: int | None) -> dict[int, int]:
+    """An engine for every class of a choice that the roots reach: the preferred one where it can be, else the
+    cheapest."""
+    placed: dict[int, int] = {}
+    for cls in walk(problem, choice):
+        index = choice[cls]
+        option = problem.options[index]
+        if option.leaf:
+            continue
+        if option.projection:
+            placed[cls] = placed[option.children[0]]
+            continue
+        able = [(v, e) for e in range(len(problem.engines)) if (v := problem.cost(index, e)) is not None]
+        placed[cls] = next((e for _, e in able if e == preferred), min(able)[1])
+    return placed
+
+
+def _costs(problem: Problem, packing: Packing, index: int) -> tuple[int | None, ...]:
+    if problem.options[index].projection:
+        return (0,) * len(problem.engines)
+    vectors = (problem.cost(index, engine) for engine in range(len(problem.engines)))
+    return tuple(None if vector is None else packing.pack(vector) for vector in vectors)
+
+
+def _moves(
+    problem: Problem, packing: Packing, names: Sequence[int], ways: Sequence[Sequence[Way]]
+) -> list[Moves | None]:
+    """Transfers between the engines that a class's ways and its users' can be on."""
+    count = len(problem.engines)
+    moves: list[Moves | None] = [None] * len(ways)
+    if count == 1:
+        return moves
+    targets: list[set[int]] = [set() for _ in ways]
+    for options in ways:
+        for way in options:
+            if not way.tied:
+                for child in way.children:
+                    targets[child].update(way.engines())
+    packed: dict[float, int] = {}
+    for cls, options in enumerate(ways):
+        sources = {e for way in options for e in way.engines()}
+        if not targets[cls]:
+            continue
+        table = [[0] * count for _ in range(count)]
+        for source in sources:
+            for target in targets[cls]:
+                if source != target:
+                    cost = problem.transfer(names[cls], source, target)
+                    if cost not in packed:
+                        packed[cost] = packing.pack_first(cost)
+                    table[source][target] = packed[cost]
+        if any(map(any, table)):
+            moves[cls] = tuple(map(tuple, table))
+    return moves

@@ -1,0 +1,104 @@
+"""The portfolio: the input graph, exact elimination where tables stay small, search and HiGHS for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from time import monotonic
+
+from gerules.extract.exact import Part, settle
+from gerules.extract.greedy import bottom_up
+from gerules.extract.limits import Limits
+from gerules.extract.model import Model, build_model
+from gerules.extract.network import Encoding, encode
+from gerules.extract.problem import METHODS, Infeasible, Problem, Solution, check, evaluate
+from gerules.extract.search import search
+from gerules.extract.states import State, cost_of, needed, translate
+from gerules.extract.swap import Swapper
+
+Placement = tuple[Mapping[int, int], Mapping[int, int]]  # class -> option, class -> engine
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A solution of a model: packed cost and bound, what found it, what cut the search."""
+
+    states: list[State | None]
+    cost: int
+    bound: int
+    method: str
+    stopped: str | None
+
+
+def solve(problem: Problem, *, time_limit: float = 10.0, limits: Limits | None = None) -> Solution:
+    """The cheapest choice of option and engine that the limits allow to find, never dearer than the input graph under
+    the best placement found for it, with a lower bound.
+
+    `time_limit` is in seconds; `limits` count work, so that the answer is the same every time while the clock does not
+    cut it. Raises Infeasible where the roots cannot be made, ValueError where the problem is malformed.
+    """
+    check(problem)
+    deadline = monotonic() + time_limit
+    limits = limits or Limits()
+    model = build_model(problem)
+    before, given = _input(problem, deadline, limits)
+    found = solve_model(model, problem.incumbent, deadline, limits)
+    choice: Mapping[int, int]
+    engine: Mapping[int, int]
+    choice, engine = translate(model, found.states)
+    cost = evaluate(problem, choice, engine)
+    bound = cost if found.bound >= found.cost else min(cost, model.packing.unpack(found.bound))
+    method, stopped = found.method, found.stopped
+    if given is not None and before <= cost:
+        choice, engine = given
+        cost, method = before, "input"
+        bound = min(bound, cost)
+    gap = (cost[0] - bound[0]) / cost[0] if cost[0] else 0.0
+    return Solution(choice, engine, cost, before, bound, gap, method, stopped)
+
+
+def _input(problem: Problem, deadline: float, limits: Limits) -> tuple[tuple[float, ...], Placement | None]:
+    """The input graph under its best placement found: cost, and choice with engines; infinite where there is none."""
+    try:
+        model = build_model(problem, problem.incumbent)
+    except Infeasible:
+        return (inf,) * problem.width(), None
+    placement = translate(model, solve_model(model, problem.incumbent, deadline, limits).states)
+    return evaluate(problem, *placement), placement
+
+
+def solve_model(model: Model, given: Mapping[int, int], deadline: float, limits: Limits) -> Placed:
+    """The best states found for a model, and a bound. `given` is the input graph's option for the problem's classes."""
+    encoding = encode(model)
+    settled = settle(encoding)
+    states = settled.states
+    slack = 0  # between what the hard parts cost and their bounds
+    methods = ["elimination"]
+    stops: list[str] = []
+    for part in settled.parts:
+        guess = [states[cls] for cls in part.classes]
+        bound = _in_terms_of(part, encoding, states, settled.group)
+        found = search(part.model, guess, given, bound, deadline, limits)
+        for cls, state in zip(part.classes, found.states, strict=True):
+            states[cls] = state
+        slack += found.cost - found.bound
+        methods.append(found.method)
+        stops.extend([found.stopped] if found.stopped else [])
+    kept: list[State | None] = [None] * len(states)
+    for cls in needed(model, states):
+        kept[cls] = states[cls]
+    cost = cost_of(model, kept)
+    stopped = "time" if "time" in stops else stops[0] if stops else None
+    return Placed(kept, cost, cost - slack, max(methods, key=METHODS.index), stopped)
+
+
+def _in_terms_of(part: Part, encoding: Encoding, states: list[State | None], group: list[int]) -> int:
+    """The bound that elimination has for a part, in terms of the part's own model: that one also counts the settled
+    classes around. Any solution shows the difference."""
+    some = Swapper(part.model, bottom_up(part.model)).result()
+    whole = list(states)
+    for cls, state in zip(part.classes, some, strict=True):
+        whole[cls] = state
+    value = encoding.network.value(encoding.complete(whole), group, part.groups)
+    return part.bound + cost_of(part.model, some) - value
