@@ -430,6 +430,8 @@ def _field_or_unknown(name: str, base: Value) -> Value:
 def _tensor_field(name: str, tensor: TensorView) -> Value:
     info = tensor.info
     if name == "dtype":
+        if info.dtype == "?":
+            raise Unknown("the type is not known")
         return info.dtype
     if name == "shape":
         return tensor.shape

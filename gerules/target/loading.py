@@ -24,7 +24,7 @@ def target_names(program: Program) -> tuple[str, ...]:
 
 
 def _called(file: ast.RuleFile) -> str:
-    return file.ruleset.removeprefix("engines/") if file.ruleset.startswith("engines/") else file.path
+    return file.ruleset.removeprefix("engines/").removeprefix("user/")
 
 
 def load_target(program: Program, name: str, likely: Likely | None = None) -> Target:
@@ -66,8 +66,7 @@ def load_target(program: Program, name: str, likely: Likely | None = None) -> Ta
     figures = Figures(program, likely)
     if faults:
         raise Refused(faults)
-    shown = name if name in target_names(program) else _called(entries[0].file)
-    return Target(shown, engines, found, transfers, merges, groups, figures, program.sources)
+    return Target(_called(entries[0].file), engines, found, transfers, merges, groups, figures, program.sources)
 
 
 def _files(program: Program, name: str) -> frozenset[str]:
