@@ -15,15 +15,13 @@ def check_destination(destination: str | Path, *, force: bool, keep: Sequence[st
     """Raises UsageFault GR659 where `write_folder` or `write_file` would: call it before the work starts. `keep` lists
     files that must not be replaced (the inputs)."""
     path = Path(destination)
-    if not path.name and path != Path("."):
-        raise _refuse(f"{path} cannot be written to", "name a file or folder")
     resolved = path.resolve()
     for other in keep:
         inside = Path(other).resolve()
         # A folder that is replaced takes everything in it along.
         if inside == resolved or (resolved.is_dir() and _is_filled(resolved) and resolved in inside.parents):
             raise _refuse(f"writing {path} would replace the input {other}", "give another destination with -o")
-    if resolved == Path.cwd() and _is_filled(resolved):
+    if resolved == Path.cwd() or resolved in Path.cwd().parents:
         raise _refuse("the working folder cannot be replaced by a result", "give a folder of its own with -o")
     if not force and (resolved.is_file() or (resolved.is_dir() and _is_filled(resolved))):
         what = f"{path} exists already" + (" and is not empty" if resolved.is_dir() else "")
@@ -87,18 +85,26 @@ class _Beside:
     """A folder in the same file system as the destination, gone afterwards whatever happens."""
 
     def __init__(self, resolved: Path) -> None:
-        self._parent = resolved.parent
-        self._name = resolved.name
+        self._resolved = resolved
 
     def __enter__(self) -> Path:
         try:
-            self._path = Path(tempfile.mkdtemp(prefix=f".{self._name}.", dir=self._parent))
+            self._path = Path(tempfile.mkdtemp(prefix=f".{self._resolved.name}.", dir=self._resolved.parent))
         except OSError as error:
-            raise _refuse(f"cannot write in {self._parent}: {error.strerror}", "choose another folder") from error
+            raise _refuse(
+                f"cannot write in {self._resolved.parent}: {error.strerror}", "choose another folder"
+            ) from error
         return self._path
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if (self._path / "old").exists() and not self._resolved.exists():
+            # Neither the new nor the old could be put in its place: what was there must not be lost with the rest.
+            what = f"{self._resolved} could not be replaced, and what was there lies in {self._path / 'old'} now"
+            raise _refuse(what, "move it back") from error
         shutil.rmtree(self._path, ignore_errors=True)
+        if isinstance(error, OSError):
+            what = f"{self._resolved} cannot be written: {error.strerror or error}"
+            raise _refuse(what, "free some space, or choose another destination") from error
 
 
 def _is_filled(folder: Path) -> bool:
