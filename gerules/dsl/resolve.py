@@ -114,9 +114,9 @@ class Scope:
         domain = canonical(symbol.domain)
         since = [d.since for d in versions]
         message = f"{_plain(symbol)} was registered at {listed(since, most=20)}, not at {symbol.version}"
-        all_versions = self.registry.versions(domain, symbol.name)
-        if symbol.version in all_versions:
-            message = f"{_plain(symbol)} was removed at {symbol.version}; it was registered at {listed(since, most=20)}"
+        if symbol.version is not None and symbol.version in self.registry.versions(domain, symbol.name):
+            # Deprecated there, but registered: graphs of that version hold it, and rules lead away from it.
+            return self.registry.definition(domain, symbol.name, symbol.version)
         hint = None
         try:
             now = self.registry.lookup(domain, symbol.name, symbol.version or "")
