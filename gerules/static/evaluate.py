@@ -170,15 +170,13 @@ class _Compiler:
         return build
 
     def _set(self, items: tuple[ast.Expr, ...]) -> ValueOf:
-        compiled = self._items(items)
+        compiled = [self.value(item) for item in items]
 
         def build(env: Env) -> Value:
             members: list[Value] = []
-            for of, spliced in compiled:
+            for of in compiled:
                 member = plain(of(env))
-                if spliced:
-                    members += _spliced(member)
-                elif isinstance(member, frozenset):
+                if isinstance(member, frozenset):  # an operator is the set of its versions
                     members += member
                 else:
                     members.append(member)

@@ -151,12 +151,16 @@ def most(facts: DimFacts, a: int | Dim, b: int | Dim) -> Value:
     return b if facts.at_least(right, left) else computed(lambda: left.maximum(right))
 
 
+_BEYOND = 2**31 - 1
+"""No extent is that large."""
+
+
 @host("place(index: dim, n: dim) -> dim", asks=True)
 def place(facts: DimFacts, index: int | Dim, n: int | Dim) -> Value:
     """Where an index of a Slice with a positive step lies on an axis of extent n: from the end if negative, then
     clamped to 0..n."""
-    if isinstance(index, int) and index >= 2**31 - 1 and not isinstance(n, int):
-        return n  # what exporters write for "to the end"; an extent is below it
+    if isinstance(index, int) and abs(index) >= _BEYOND and not isinstance(n, int):
+        return n if index > 0 else 0  # what exporters write for "to the end"
     if known_at_least(facts, index, 0):
         return least(facts, index, n)
     if known_at_least(facts, -1, index):

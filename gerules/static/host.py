@@ -18,6 +18,7 @@ from gerules.static.values import (
     Value,
     elementwise,
     extent,
+    is_number,
     listed,
     plain,
     show,
@@ -102,6 +103,12 @@ def _tensor(value: Value) -> Value:
     return value
 
 
+def _floats(value: Value) -> Value:
+    if not all(is_number(v) for v in listed(value)):
+        raise Unknown(f"{show(value)} is not a list of numbers")
+    return listed(value)
+
+
 def _text(value: Value) -> Value:
     if not isinstance(value, str):
         raise Unknown(f"{show(value)} is not a text")
@@ -117,6 +124,7 @@ _COERCE: Mapping[str, Callable[[Value], Value]] = {
     "mask": _mask,
     "value": _tensor,
     "str": _text,
+    "floats": _floats,
     "any": plain,
 }
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
+
+import numpy as np
 
 from gerules.graph.dims import Dim, DimFacts
 from gerules.static.extents import (
@@ -117,6 +120,7 @@ def resolve(facts: DimFacts, extents: Extents, target: Extents, allowzero: int) 
     extent in its place. Unknown while a symbolic entry may be -1, or 0 where that would copy another extent."""
     entries: list[int | Dim | None] = []
     rest: int | None = None
+    copied: set[int] = set()
     for i, entry in enumerate(target):
         here = extents[i] if i < len(extents) else None
         if entry is None:
@@ -125,6 +129,7 @@ def resolve(facts: DimFacts, extents: Extents, target: Extents, allowzero: int) 
             if i >= len(extents):
                 raise Unknown(f"entry {i} copies an extent that there is not")
             entries.append(here)
+            copied.add(i)
         elif entry == -1:
             if rest is not None:
                 raise Unknown("two entries are -1")
@@ -135,7 +140,8 @@ def resolve(facts: DimFacts, extents: Extents, target: Extents, allowzero: int) 
                 raise Unknown(f"{show(entry)} may be {'-1' if allowzero else '0'}")
             entries.append(entry)
     if rest is not None:
-        entries[rest] = _quotient(extents, tuple(e for i, e in enumerate(entries) if i != rest))
+        above = tuple(d for i, d in enumerate(extents) if i not in copied)
+        entries[rest] = _quotient(above, tuple(e for i, e in enumerate(entries) if i != rest and i not in copied))
     return tuple(entries)
 
 
@@ -192,6 +198,28 @@ def reduced(s: Extents, axes: tuple[int, ...], keepdims: int) -> Value:
 def cut(s: Extents, start: int, stop: int, step: int) -> Value:
     """`s[start:stop:step]` as Python takes it."""
     return s[start:stop:step] if step else undefined("a step of 0")
+
+
+@host("fill_dim(d: dim, n: int) -> shape")
+def fill_dim(d: int | Dim, n: int) -> Value:
+    """n extents d."""
+    return (d,) * n if 0 <= n <= 65536 else undefined(f"{n} is no length of a list")
+
+
+@host("scaled(s: shape, factors: floats) -> shape")
+def scaled(s: Extents, factors: tuple[float, ...]) -> Value:
+    """floor(extent * factor), calculated in float32 as ONNX's shape inference does; a symbol needs a whole factor."""
+    if len(s) != len(factors):
+        raise Unknown(f"{len(factors)} factors for {len(s)} extents")
+    return tuple(_scaled(d, factor) for d, factor in zip(s, factors, strict=True))
+
+
+def _scaled(d: int | Dim | None, factor: float) -> int | Dim | None:
+    if d is None or not math.isfinite(factor):
+        return None
+    if isinstance(d, int):
+        return math.floor(np.float32(d) * np.float32(factor))
+    return computed(lambda: d * int(factor)) if float(factor).is_integer() else None
 
 
 @host("joined(parts: shape*) -> shape")

@@ -22,7 +22,7 @@ from gerules.static.values import is_number
 from gerules.target.clauses import Clause, Surroundings, collect, compile_clause
 from gerules.target.figures import Figures, variables
 from gerules.target.matching import View
-from gerules.target.sizes import SizedView
+from gerules.target.sizes import SizedView, likeness
 
 FIGURE_NAMES = ("flops", "bytes", "elements")
 
@@ -94,9 +94,9 @@ class CostTable:
         """Seconds of a node on each engine, launch included, as the mean over the scenarios; None where the engine does
         not take it. Raises Refused (GR620) where a cost has no value or is negative."""
         tried = self._clauses(view.operator(node))
-        if not all(t.flat for t in tried):
+        if not (all(t.flat for t in tried) and self.figures.flat(view.operator(node))):
             return self._calculate(view, node, tried)
-        key = _likeness(view, node)
+        key = likeness(view, node)
         if key not in self._known:
             self._known[key] = self._calculate(view, node, tried)
         return self._known[key]
@@ -137,21 +137,6 @@ class CostTable:
             for engine, t in zip(self.engines, tried, strict=True)
             for clause in t.supports
         ]
-
-
-def _likeness(view: View, node: Any) -> object:
-    """What the cost of a node depends on where no clause looks beyond it: operator, attributes, what is known of
-    operands and results, and which operands are one value."""
-    operands = view.operands(node)
-    first: dict[Any, int] = {}
-    for i, value in enumerate(operands):
-        first.setdefault(value, i)
-    return (
-        view.operator(node).key,
-        tuple(sorted(view.attributes(node).items())),
-        tuple(None if v is None else (view.tensor(v).info.text, first[v]) for v in operands),
-        tuple(None if v is None else view.tensor(v).info.text for v in view.results(node)),
-    )
 
 
 def _seconds(engine: Engine, rules: Sequence[CostRule], view: SizedView, node: Any, free: Mapping[str, float]) -> float:

@@ -63,6 +63,10 @@ class Figures:
         flops = self._flops(view, node)
         return NodeFigures(elements if flops is None else flops, size, elements, assumed)
 
+    def flat(self, operator: OperatorDef) -> bool:
+        """Whether the figures of such nodes depend on nothing beyond the node and what is known of its operands."""
+        return all(rule.clause.flat for rule in self._candidates(operator))
+
     def _flops(self, view: View, node: Any) -> float | None:
         for rule in self._candidates(view.operator(node)):
             for found in rule.clause.solutions(view, node):

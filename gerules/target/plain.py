@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from gerules.dsl.program import Program
 from gerules.target.figures import Figures, sized_views
 from gerules.target.matching import View
-from gerules.target.sizes import Likely
+from gerules.target.sizes import Likely, likeness
 
 PlainVector: TypeAlias = tuple[float, float, float, float, float]
 
@@ -26,9 +26,19 @@ class PlainCost:
         self.figures = Figures(program, self.likely)
         self._elementwise = _keys(program, "Elementwise")
         self._broadcasting = _keys(program, "Broadcasting")
+        self._known: dict[object, PlainVector] = {}
 
     def cost(self, view: View, node: Any) -> PlainVector:
-        """(elements of an element-wise node, 1 for a node that only broadcasts, flops, bytes, 1)."""
+        """(elements of an element-wise node, 1 for a node that only broadcasts, flops, bytes, 1). Nodes that look
+        alike are calculated once."""
+        if not self.figures.flat(view.operator(node)):
+            return self._calculate(view, node)
+        alike = likeness(view, node)
+        if alike not in self._known:
+            self._known[alike] = self._calculate(view, node)
+        return self._known[alike]
+
+    def _calculate(self, view: View, node: Any) -> PlainVector:
         key = view.operator(node).key
         broadcasting = float(key in self._broadcasting)
         elements = flops = size = 0.0

@@ -104,3 +104,18 @@ class SizedView:
     def assumed(self, node: Any) -> bool:
         values = [v for v in (*self._view.operands(node), *self._view.results(node)) if v is not None]
         return any(self.sized(self._view.tensor(v).info)[1] for v in values)
+
+
+def likeness(view: View, node: Any) -> object:
+    """What the figures and costs of a node depend on where no pattern looks beyond it: operator, attributes, what is
+    known of operands and results, and which operands are one value."""
+    operands = view.operands(node)
+    first: dict[Any, int] = {}
+    for i, value in enumerate(operands):
+        first.setdefault(value, i)
+    return (
+        view.operator(node).key,
+        tuple(sorted(view.attributes(node).items())),
+        tuple(None if v is None else (view.tensor(v).info.text, first[v]) for v in operands),
+        tuple(None if v is None else view.tensor(v).info.text for v in view.results(node)),
+    )
