@@ -111,7 +111,7 @@ def _failure(runner: Simulator, model: ir.Model, binding: Mapping[str, int]) -> 
 
 def _declared_sizes(model: ir.Model) -> list[int]:
     """Sizes that the model states anywhere at its border, smallest first."""
-    sizes = set()
+    sizes: set[int] = set()
     for value in (*model.graph.inputs, *model.graph.outputs):
         sizes.update(d for d in value.shape or () if isinstance(d, int) and 1 < d <= 512)
     return sorted(sizes)

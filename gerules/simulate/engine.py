@@ -15,7 +15,7 @@ from gerules.simulate.kernel import FAST, Mode, NodeSpec, Run
 from gerules.simulate.opaque import OpaqueValues
 from gerules.simulate.plan import Plan, Scope, draft_graph, undefined
 from gerules.simulate.schema import find_schema, known_domain
-from gerules.simulate.select import Selector
+from gerules.simulate.selection import Selector
 from gerules.simulate.values import Value, describe, normalise
 
 
@@ -25,6 +25,7 @@ class Simulator:
     `model` is an `onnx_ir.Model`, a ModelProto or a path. `kernels="reference"` computes every reduction and
     contraction element by element in index order; `"fast"` uses BLAS and strides. `opaque` supplies the results of
     operators without a schema. `seed` moves the draws of random operators, which depend on nodes' names otherwise.
+    `unknown_inputs` admits `UNKNOWN` among the feeds (what an opaque operator of another partition made).
     Raises `SimulationFault` (GR401 to GR412) where the model has what cannot be run.
     """
 
@@ -35,6 +36,7 @@ class Simulator:
         kernels: Mode = FAST,
         opaque: OpaqueValues | None = None,
         seed: int = 0,
+        unknown_inputs: bool = False,
     ) -> None:
         self.model = as_model(model)
         self.opaque = opaque
@@ -42,7 +44,7 @@ class Simulator:
         self._selector = Selector()
         functions = {("" if d == "ai.onnx" else d, n, o or ""): f for (d, n, o), f in self.model.functions.items()}
         opsets = {("" if d == "ai.onnx" else d): v for d, v in self.model.opset_imports.items()}
-        scope = Scope(opsets, functions, kernels, guarded=has_opaque(self.model))
+        scope = Scope(opsets, functions, kernels, guarded=unknown_inputs or has_opaque(self.model))
         self._draft = draft_graph(self.model.graph, scope, self._selector)
         if self._draft.captured:
             raise undefined(self._draft.captured[0], "the graph")

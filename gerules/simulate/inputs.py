@@ -15,7 +15,7 @@ from gerules.simulate.faults import fault
 from gerules.simulate.kernel import stable_seed
 from gerules.simulate.opaque import largest, random_array
 from gerules.simulate.ranges import integer_ranges
-from gerules.simulate.types import value_type
+from gerules.simulate.stated import value_type
 from gerules.simulate.values import Array, Value, ValueType, is_integer, numpy_type
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*\Z")

@@ -19,12 +19,16 @@ from gerules.simulate.values import UNKNOWN, Value, ValueType, is_integer, numpy
 
 @dataclass(slots=True)
 class OpaqueValues:
-    """The policy of one run. `binding` gives the sizes of named dimensions in stated types. Afterwards `operands` has
-    what each call (node name, how often it ran before) was given, and `untyped` the nodes without a usable type."""
+    """The policy of one run. `binding` gives the sizes of named dimensions in stated types.
+
+    Afterwards `operands` has what each call (node name, how often it ran before) was given, `drawn` what it gave, and
+    `untyped` the nodes without a usable type, with the reason.
+    """
 
     seed: int = 0
     binding: Mapping[str, int] = field(default_factory=dict)
     operands: dict[tuple[str, int], list[Value]] = field(default_factory=dict)
+    drawn: dict[tuple[str, int], list[Value]] = field(default_factory=dict)
     untyped: dict[str, str] = field(default_factory=dict)
 
     def results(
@@ -32,6 +36,8 @@ class OpaqueValues:
     ) -> list[Value]:
         """The results of one call; `UNKNOWN` where a type, a rank or a size is not stated."""
         self.operands[name, call] = list(operands)
+        if (name, call) in self.drawn:
+            return self.drawn[name, call]
         found: list[Value] = []
         for index, stated in enumerate(types):
             shape = self._shape(stated)
@@ -41,7 +47,12 @@ class OpaqueValues:
                 continue
             generator = np.random.default_rng(stable_seed(f"opaque {self.seed} {name} {call} {index}"))
             found.append(random_array(generator, numpy_type(stated.element), shape))
+        self.drawn[name, call] = found
         return found
+
+    def sharing(self) -> OpaqueValues:
+        """For a second run beside this one: it gets the same results, whatever types its model states."""
+        return OpaqueValues(self.seed, self.binding, {}, self.drawn, self.untyped)
 
     def _shape(self, stated: ValueType | None) -> tuple[int, ...] | None:
         if stated is None or stated.shape is None or not stated.is_tensor:
@@ -69,4 +80,4 @@ def random_array(
 
 def largest(dtype: np.dtype[Any]) -> int:
     """The largest integer of a type."""
-    return int(ml_dtypes.iinfo(dtype).max)
+    return int(ml_dtypes.iinfo(dtype).max)  # type: ignore[no-untyped-call]  # no stubs

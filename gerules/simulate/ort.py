@@ -17,7 +17,7 @@ def run_onnxruntime(model: ir.Model | onnx.ModelProto | str | Path, feeds: Mappi
     onnxruntime's own optimiser changes quantised models visibly, and threads change the order of sums. Raises what
     onnxruntime raises.
     """
-    import onnxruntime
+    import onnxruntime  # type: ignore[import-untyped]  # no stubs; a test dependency
 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from gerules.simulate.faults import NodeFault, SimulationFault, fault, node_fault
 from gerules.simulate.kernel import Kernel, Mode, NodeSpec, Run
 from gerules.simulate.schema import find_schema, known_domain
-from gerules.simulate.select import Selector
-from gerules.simulate.types import value_type
+from gerules.simulate.selection import Selector
+from gerules.simulate.stated import value_type
 from gerules.simulate.values import UNKNOWN, Value, describe, normalise
 
 ABSENT, TRASH = 0, 1  # slots: what an absent operand reads, where an unnamed result goes
@@ -262,7 +261,7 @@ def _attributes(node: ir.Node, scope: Scope) -> tuple[dict[str, Any], dict[str, 
     graphs: dict[str, ir.Graph] = {}
     for name, attribute in node.attributes.items():
         if attribute.is_ref():
-            reference = attribute.ref_attr_name
+            reference = str(attribute.ref_attr_name)
             if reference in scope.bound:
                 bound = scope.bound[reference]
                 if isinstance(bound, ir.Graph):
@@ -369,4 +368,4 @@ def _guard(kernel: Kernel, results: int) -> Kernel:
     return compute
 
 
-__all__ = ["Body", "Draft", "NodeFault", "Plan", "Scope", "Step", "draft_graph", "function_plan", "node_name", "np"]
+__all__ = ["Body", "Draft", "NodeFault", "Plan", "Scope", "Step", "draft_graph", "function_plan", "node_name"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -54,7 +54,7 @@ def _follow(start: ir.Value, binding: Mapping[str, int]) -> tuple[int, list[int]
 def _table_size(node: ir.Node, binding: Mapping[str, int]) -> int:
     operand, _, default_axis = INDEXES[node.op_type]
     table = node.inputs[operand]
-    shape = table.shape if table is not None else None
+    shape: Any = table.shape if table is not None else None
     if table is not None and shape is None and table.const_value is not None:
         shape = table.const_value.shape
     attribute = node.attributes.get("axis")

@@ -48,7 +48,7 @@ def reference_kernel(spec: NodeSpec) -> Kernel | None:
         "existing_functions": {},
     }
     attributes = {n: v for n, v in spec.attributes.items() if n not in _IDLE}
-    instance = made(make_node_proto(spec, attributes), parameters)
+    instance: Any = made(make_node_proto(spec, attributes), parameters)
     keywords = _keywords(spec, instance, attributes)
     # Classes that override `run` do so to take operands only; all others are called past `run`, which only checks.
     call = instance._run if type(instance).run is OpRun.run or keywords else instance.run

@@ -33,7 +33,7 @@ class OperatorSchema:
 def find_schema(domain: str, op: str, opset: int) -> OperatorSchema | None:
     """The schema in force at `opset`, None where the operator is unknown there (or the domain has no schemas)."""
     try:
-        raw = onnx.defs.get_schema(op, opset, domain)
+        raw: Schema = onnx.defs.get_schema(op, opset, domain)
     except onnx.defs.SchemaError:
         return None
     defaults: dict[str, Any] = {}

@@ -140,8 +140,8 @@ def _freeze(attributes: Mapping[str, Any]) -> Any:
             if value.size > _LARGEST_KEY or value.dtype.kind == "O":
                 return None
             value = (value.dtype.name, value.shape, value.tobytes())
-        elif (isinstance(value, tuple) and value and isinstance(value[0], np.ndarray)) or not isinstance(
-            value, (int, float, str, bool, tuple, ValueType)
+        elif not isinstance(value, (int, float, str, tuple, ValueType)) or (
+            isinstance(value, tuple) and any(isinstance(v, np.ndarray) for v in value)
         ):
             return None
         items.append((name, value))
