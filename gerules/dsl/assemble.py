@@ -90,11 +90,16 @@ def assemble(files: Sequence[ast.RuleFile], registry: RegistryLike) -> tuple[Pro
             _enter(work, statement, file, transfers, examples)
     classes: dict[str, Members] = {}
     wide: dict[str, Members] = {}
+    said: set[str] = set()
     for name in work.scope.classes:
         try:
             classes[name] = work.scope.class_members(name)
             wide[name] = work.scope.class_members(name, True)
         except GerulesError as fault:
+            circles = [d for d in fault.diagnostics if d.code == "GR157"]
+            if circles and name in said:
+                continue  # the same circle, entered elsewhere
+            said |= {word for d in circles for word in d.message.split()}
             work.faults += fault.diagnostics
     declared = {
         kind: {

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gerules.dsl import ast
+from gerules.dsl.duplicates import check_duplicates
 from gerules.dsl.examples_check import check_example
-from gerules.dsl.lets import walk
+from gerules.dsl.lets import bound_in, walk
 from gerules.dsl.program import Program
 from gerules.dsl.resolve import DTYPES, canonical
-from gerules.dsl.rules_check import check_duplicates, check_fact, check_refuse, check_rewrite
+from gerules.dsl.rules_check import check_fact, check_refuse, check_rewrite
+from gerules.dsl.sorts import variables
 from gerules.dsl.strata import check_strata
 from gerules.dsl.suggest import did_you_mean, listed, nearest
 from gerules.dsl.targets_check import (
@@ -21,7 +23,14 @@ from gerules.dsl.targets_check import (
     check_transfers,
 )
 from gerules.dsl.terms import Report
-from gerules.dsl.vocabulary import COLUMN_TYPES, ENGINE_TABLES, SIGNATURE_TABLES, Vocabulary, vocabulary
+from gerules.dsl.vocabulary import (
+    COLUMN_TYPES,
+    ENGINE_TABLES,
+    SIGNATURE_TABLES,
+    Vocabulary,
+    conclusion_heads,
+    vocabulary,
+)
 from gerules.errors import Diagnostic, Span
 
 
@@ -185,8 +194,6 @@ def _tables(program: Program, words: Vocabulary, known: Collection[str] | None, 
 
 
 def _concludes(fact: ast.Fact, name: str) -> bool:
-    from gerules.dsl.vocabulary import conclusion_heads
-
     return any(
         isinstance(c.head, ast.Name) and c.head.id == name for k in fact.conclusions for c in conclusion_heads(k)
     )
@@ -194,14 +201,10 @@ def _concludes(fact: ast.Fact, name: str) -> bool:
 
 def _let_names(program: Program, words: Vocabulary, let: ast.LetDecl, report: Report) -> None:
     """The body of a let speaks of its parameters only: nothing is caught from where it is used."""
-    from gerules.dsl.lets import bound_in
-    from gerules.dsl.terms import variables
-
     free = variables(let.value) - {*let.params} - bound_in(let.value) - set(DTYPES) - program.lets.keys()
     for name in sorted(free):
         place = next(n for n in walk(let.value) if isinstance(n, ast.Name) and n.id == name)
         hint = (
-            did_you_mean(name, let.params)
-            or f"add it to the parameters: `let {let.name}({', '.join([*let.params, name])})`"
-        )
+            did_you_mean(name, let.params) if len(name) > 2 else None
+        ) or f"add it to the parameters: `let {let.name}({', '.join([*let.params, name])})`"
         report.add("GR140", f"nothing binds {name} in this abbreviation", place, hint)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gerules.dsl import ast
 from gerules.dsl.lets import walk
 from gerules.dsl.program import Entry, Program
-from gerules.dsl.rules_check import Rule
+from gerules.dsl.rule import Rule
 from gerules.dsl.suggest import did_you_mean
 from gerules.dsl.terms import Report
 from gerules.dsl.vocabulary import Vocabulary
@@ -47,13 +47,13 @@ def check_example(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Exa
         terms.bind(given)
     terms.settle(example.given)
     for given in example.given:
-        terms._condition(given)
+        terms.condition(given)
     if isinstance(example.outcome, ast.Becomes):
         terms.terms.term(example.outcome.right, makes=False)
         for node in walk(example.outcome.right):
             if isinstance(node, ast.Typed):
                 terms.bound.setdefault(node.name, node)
-        terms._unbound(example.outcome.right, "a leaf is typed where it first occurs: `x: f32[2, N]`")
+        terms.unbound(example.outcome.right, "a leaf is typed where it first occurs: `x: f32[2, N]`")
     _leaves(example, report)
 
 

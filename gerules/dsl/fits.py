@@ -90,12 +90,10 @@ def _attributes(definition: OperatorDef, call: ast.Call, makes: bool) -> Misfit 
     named = {k.name for k in call.keywords}
     missing = [a.name for a in definition.attributes if a.required and a.name not in named]
     if missing and makes:
-        message = f"{definition.key} requires {_count(len(missing), 'attribute')} {listed(missing)}"
+        message = f"{definition.key} requires the {_plural(missing)} {listed(missing)}"
         return Misfit("GR178", message, call, f"add `{missing[0]}=...`")
     if missing:
-        message = (
-            f"this never matches: {definition.key} always has {_count(len(missing), 'attribute')} {listed(missing)}"
-        )
+        message = f"this never matches: {definition.key} always has the {_plural(missing)} {listed(missing)}"
         return Misfit("GR143", message, call, f"add `{missing[0]}=...`, or `..` for whatever else")
     return None
 
@@ -110,6 +108,10 @@ def _unknown(definition: OperatorDef, keyword: ast.Keyword) -> Misfit:
         if hint is None:
             hint = f"it has {listed(names)}" if names else "it has none"
     return Misfit("GR133", f"{definition.key} has no attribute {keyword.name}", keyword, hint)
+
+
+def _plural(names: list[str]) -> str:
+    return "attribute" if len(names) == 1 else "attributes"
 
 
 def _count(number: int, word: str) -> str:

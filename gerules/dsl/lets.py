@@ -171,7 +171,8 @@ class _Expansion:
             message = f"{let.name} is an abbreviation and takes its operands by place"
             raise self.fail("GR163", message, call, f"write `{let.name}({', '.join(let.params)})`")
         if len(call.operands) != len(let.params):
-            message = f"{let.name} takes {len(let.params)} operands, not {len(call.operands)}"
+            count = f"{len(let.params)} operand{'' if len(let.params) == 1 else 's'}"
+            message = f"{let.name} takes {count}, not {len(call.operands)}"
             raise self.fail("GR163", message, call, f"write `{let.name}({', '.join(let.params)})`")
         values = [self.expand(operand, env, depth + 1) for operand in call.operands]
         return self._body(let, dict(zip(let.params, values, strict=True)), call, depth)

@@ -249,8 +249,9 @@ def check_program(
             continue
         seen.add(real)
         file, faults = read(source)
-        files.append(file)
         found += faults
+        if file.source or not faults:  # else it could not be read
+            files.append(file)
     program, faults_of_assembly = assemble(files, registry)
     found += faults_of_assembly
     found += check(program, known_functions, known_tables)

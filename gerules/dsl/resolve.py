@@ -140,6 +140,9 @@ class Scope:
         found = self.registry.lookup(domain, symbol.name, opset)
         if found is not None:
             return found
+        newest = self.registry.newest(domain)
+        if newest is not None and "." not in opset + newest and int(opset) > int(newest):
+            return versions[-1]  # the `opset` line itself is at fault, and said to be
         since = [d.since for d in versions]
         message = f"there is no {_plain(symbol)} at opset {opset}; it was registered at {listed(since, most=20)}"
         raise fault("GR135", message, symbol, f"write the version, e.g. {versions[-1].key}, or another `opset` line")

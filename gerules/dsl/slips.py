@@ -150,6 +150,8 @@ def _strings_and_ends(s: Situation) -> Diagnostic | None:
 
 
 def _unknown_statement(s: Situation) -> Diagnostic | None:
+    if s.token in _CLAUSE_WORDS and s.starts_line and s.keyword not in ("engine", "schedule", "study"):
+        return _stray(s, Word(s.token, s.at))
     words = [w for w in s.before if not w.text.startswith('"')] or [Word(s.token, s.at)]
     first = words[0]
     if (
@@ -168,6 +170,9 @@ def _unknown_statement(s: Situation) -> Diagnostic | None:
     hint = f"did you mean `{found}`?" if found else f"statements begin with {listed(STATEMENT_WORDS, 'or', most=20)}"
     span = s.where(first.start, len(first.text))
     return Diagnostic("GR110", f"unknown statement `{first.text}`", span, hint=hint)
+
+
+_CLAUSE_WORDS = ("supports", "cost", "vary", "saturate", "run", "backoff", "shuffle", "repeat", "limit")
 
 
 def _stray(s: Situation, first: Word) -> Diagnostic:
@@ -227,14 +232,17 @@ def _arrow(s: Situation) -> Diagnostic | None:
     back = s.misread == "->"
     if s.token in ("=", "->", "==>", "~>", "==") or back:
         sign = "->" if back else s.token
-        span = s.where(s.at - back, len(sign))
-        hint = "write `Relu(x) => x`; `<=>` if it may be read both ways"
-        return Diagnostic("GR104", f"a rewrite has `=>` (or `<=>`) between its sides, not `{sign}`", span, hint=hint)
+        return _no_arrow(s, sign, s.where(s.at - back, len(sign)))
     if s.keyword == "rewrite" and s.token == "when":
         return Diagnostic(
             "GR104", "this rewrite has no `=>` before its conditions", s.where(), hint="write `LEFT => RIGHT when ...`"
         )
     return None
+
+
+def _no_arrow(s: Situation, sign: str, span: Span) -> Diagnostic:
+    hint = "write `Relu(x) => x`; `<=>` if it may be read both ways"
+    return Diagnostic("GR104", f"a rewrite has `=>` (or `<=>`) between its sides, not `{sign}`", span, hint=hint)
 
 
 def _equals(s: Situation) -> Diagnostic | None:
@@ -356,6 +364,9 @@ def _brackets(s: Situation) -> Diagnostic | None:
 def _unfinished(s: Situation) -> Diagnostic | None:
     if not s.at_statement or not s.keyword:
         return None
+    compared = next((w for w in s.before if w.text == "=="), None)
+    if s.keyword == "rewrite" and compared and "ARROW" in s.expected and not s.seen("=>", "<=>"):
+        return _no_arrow(s, "==", s.where(compared.start, 2))
     expected = _expectations(s.expected)
     hint = f"after `{s.last}` there should be {expected}" if expected else None
     return Diagnostic("GR116", f"this {s.keyword} is not finished", s.end_of_last(), hint=hint)

@@ -8,7 +8,8 @@ from gerules.dsl import ast
 from gerules.dsl.lets import walk
 from gerules.dsl.program import Entry, Program
 from gerules.dsl.resolve import literal
-from gerules.dsl.rules_check import Rule, strip
+from gerules.dsl.rule import Rule
+from gerules.dsl.rules_check import strip
 from gerules.dsl.suggest import did_you_mean, listed
 from gerules.dsl.terms import Report
 from gerules.dsl.vocabulary import MERGE_FIELDS, VALUE_TERMS, Vocabulary
@@ -160,9 +161,10 @@ def _amount(rule: Rule, value: ast.Expr, report: Report) -> None:
     """Seconds: an expression over flops, bytes, elements and what the pattern binds."""
     rule.terms.static(value)
     number = literal(value)
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
     if isinstance(number, int | float) and number < 0:
         report.add("GR149", "a cost is not negative", value, "seconds, from 0 on")
-    no_number = number is not None and not isinstance(number, int | float)
+    no_number = number is not None and not is_number
     if no_number or isinstance(value, ast.Compare | ast.Logical | ast.ListExpr | ast.SetExpr | ast.Symbol):
         report.add("GR149", "a cost is a number of seconds", value, "write `flops / 10e12 + 2us`")
     names = [*sorted(rule.terms.free_names), *rule.bound]

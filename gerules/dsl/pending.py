@@ -1,0 +1,53 @@
+"""What the language says already and this release does not run yet: each gets its own message when it is run."""
+
+from __future__ import annotations
+
+from gerules.dsl import ast
+from gerules.dsl.program import Entry, Program
+from gerules.errors import Diagnostic
+
+
+def pending_study(study: Entry[ast.Study]) -> Diagnostic:
+    """The message for a study that is to be run."""
+    message = f"study {study.statement.name} is read and checked, but studies are not run yet"
+    return Diagnostic("GR190", message, study.statement.span, hint="run its schedules one by one with `--schedule`")
+
+
+def pending_table(table: Entry[ast.TableDecl]) -> Diagnostic | None:
+    """The message for a table whose rows come from a file, when a rule reads it in a run; None for other tables."""
+    statement = table.statement
+    if statement.source is None:
+        return None
+    message = f"table {statement.name} comes from {statement.source}, and tables are not read from files yet"
+    return Diagnostic(
+        "GR191", message, statement.span, hint=f"write its rows as a fact: `fact rows: {statement.name}(...)`"
+    )
+
+
+def pending_steps(schedule: Entry[ast.Schedule]) -> list[Diagnostic]:
+    """The messages for the steps of a schedule that are not run yet."""
+    found: list[Diagnostic] = []
+    waiting: list[ast.Step] = list(schedule.statement.steps)
+    while waiting:
+        step = waiting.pop(0)
+        if isinstance(step, ast.RepeatStep):
+            waiting = [*step.steps, *waiting]
+        elif isinstance(step, ast.RunStep) and step.mode == "shuffle":
+            message = "`shuffle` is read and checked, but rules are not run one by one in a drawn order yet"
+            found.append(
+                Diagnostic(
+                    "GR192", message, step.span, hint="`run` and `saturate` run all rules of an iteration at once"
+                )
+            )
+    return found
+
+
+def pending_rule(program: Program, rule: Entry[ast.Rewrite]) -> Diagnostic | None:
+    """The message for a rewrite over operators of a registry that is not loaded; None for other rewrites."""
+    from gerules.dsl.lets import walk
+
+    for node in walk(rule.statement):
+        if isinstance(node, ast.Symbol) and program.scope.is_foreign(node, rule.file):
+            message = f"{rule.full} speaks of {node}, and registries other than ONNX's are not loaded yet"
+            return Diagnostic("GR193", message, node.span, hint="the rule is left out")
+    return None

@@ -1,0 +1,93 @@
+"""Every message of the language, as its reader sees it.
+
+A file `golden/GRnnn_what.rules` is loaded alone; `golden/GRnnn_what.txt` is what is printed. With GERULES_GOLDEN=write
+in the environment the expected texts are written anew: read the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from gerules.dsl.codes import CODES
+from gerules.dsl.pending import pending_rule, pending_steps, pending_study, pending_table
+from gerules.dsl.program import Program, RuleSource, check_program
+from gerules.errors import Diagnostic, GerulesError
+from gerules.registry import onnx_registry
+from gerules.report import render
+
+GOLDEN = Path(__file__).parent / "golden"
+CASES = sorted(GOLDEN.glob("*.rules"))
+ROOM = Path(__file__).parents[2] / "gerules" / "dsl"
+HOST_FUNCTIONS = frozenset({"lossless", "fill"})
+
+
+def shown(path: Path) -> str:
+    source = RuleSource(path, f"user/{path.stem}", path.name)
+    program, diagnostics = check_program([source], onnx_registry(), HOST_FUNCTIONS)
+    if path.stem.startswith("GR19"):
+        assert diagnostics == [], "what is not run yet is still read without complaint"
+        diagnostics = not_yet(program)
+    return render(diagnostics, program.sources)
+
+
+def not_yet(program: Program) -> list[Diagnostic]:
+    """What running everything in a program would complain of."""
+    found = [pending_study(study) for study in program.studies.values()]
+    found += [d for table in program.tables.values() if (d := pending_table(table))]
+    found += [d for schedule in program.schedules.values() for d in pending_steps(schedule)]
+    return found + [d for rule in program.rewrites.values() if (d := pending_rule(program, rule))]
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_golden(path: Path) -> None:
+    text = shown(path)
+    expected = path.with_suffix(".txt")
+    if os.environ.get("GERULES_GOLDEN") == "write":
+        expected.write_text(text, "utf-8")
+    assert text == expected.read_text("utf-8")
+    code = path.stem[:5]
+    assert f" {code}: " in text, f"{path.name} does not show {code}"
+
+
+def test_a_missing_file_has_a_message() -> None:
+    source = RuleSource(GOLDEN / "not_there.rules", "user/not_there", "not_there.rules")
+    _, diagnostics = check_program([source], onnx_registry())
+    assert render(diagnostics) == (GOLDEN / "GR115_cannot_read.txt").read_text("utf-8")
+
+
+def test_every_code_is_described_and_used() -> None:
+    used = {
+        code
+        for path in ROOM.glob("*.py")
+        if path.name != "codes.py"
+        for code in re.findall(r"GR\d{3}", path.read_text("utf-8"))
+    }
+    assert used == set(CODES)
+
+
+def test_every_code_has_a_golden_text() -> None:
+    shown_codes = {path.stem[:5] for path in GOLDEN.glob("*.txt")}
+    assert set(CODES) - shown_codes == set()
+    assert shown_codes - set(CODES) == set()
+
+
+def test_golden_texts_have_their_rules() -> None:
+    alone = {p.stem for p in GOLDEN.glob("*.txt")} - {p.stem for p in CASES}
+    assert alone == {"GR115_cannot_read"}
+
+
+def test_messages_end_without_a_full_stop_and_fit_a_line() -> None:
+    for path in CASES:
+        program, diagnostics = check_program(
+            [RuleSource(path, f"user/{path.stem}", path.name)], onnx_registry(), HOST_FUNCTIONS
+        )
+        assert program is not None
+        for diagnostic in diagnostics:
+            assert not diagnostic.message.endswith("."), diagnostic
+            assert len(diagnostic.message) < 160, diagnostic
+            assert diagnostic.span is not None or diagnostic.file is not None, diagnostic
+            assert GerulesError(diagnostic).diagnostics == (diagnostic,)
