@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from gerules.errors import Diagnostic, InternalFault
@@ -76,9 +77,13 @@ def find_channels(clustering: Clustering) -> tuple[Channel, ...]:
     return tuple(channels)
 
 
-def find_borders(clustering: Clustering, channels: tuple[Channel, ...]) -> tuple[Border, ...]:
-    """The border of every cluster, by id."""
+def find_borders(
+    clustering: Clustering, channels: tuple[Channel, ...], stored: Set[str] = frozenset()
+) -> tuple[Border, ...]:
+    """The border of every cluster, by id. `stored` names further initializers (sparse ones, which the clusters were
+    made without)."""
     net = clustering.net
+    all_initializers = net.initializers | stored
     count = len(clustering.clusters)
     reads: list[set[str]] = [set() for _ in range(count)]
     for node in net.nodes:
@@ -94,7 +99,7 @@ def find_borders(clustering: Clustering, channels: tuple[Channel, ...]) -> tuple
         made = net.producer.get(value)
         if made is not None:
             leaving[clustering.holders(net.nodes[made[0]].name)[0]].add(value)
-        elif value in net.initializers and count:
+        elif value in all_initializers and count:
             # No cluster makes it; the first that reads it gives it, or the first of all.
             home = next((at for at in range(count) if value in reads[at]), 0)
             leaving[home].add(value)
@@ -102,7 +107,7 @@ def find_borders(clustering: Clustering, channels: tuple[Channel, ...]) -> tuple
     inputs = set(net.inputs)
     borders = []
     for at in range(count):
-        initializers = (reads[at] & net.initializers) | given[at]
+        initializers = (reads[at] & all_initializers) | given[at]
         unknown = reads[at] - inputs - initializers - net.producer.keys()
         if unknown:
             what = f"value {min(unknown)!r} is read and nothing makes it"
@@ -111,7 +116,7 @@ def find_borders(clustering: Clustering, channels: tuple[Channel, ...]) -> tuple
         borders.append(
             Border(
                 inputs=(
-                    *(v for v in dict.fromkeys(net.inputs) if v in reads[at] and v not in net.initializers),
+                    *(v for v in dict.fromkeys(net.inputs) if v in reads[at] and v not in all_initializers),
                     *arriving[at],
                 ),
                 optional_inputs=tuple(v for v in dict.fromkeys(net.inputs) if v in initializers),

@@ -19,7 +19,7 @@ from gerules.partition.facts import (
     same_engine,
 )
 from gerules.partition.merging import merge_units, topological
-from gerules.partition.net import Net, net_of
+from gerules.partition.net import Net, ValueType, net_of
 from gerules.partition.units import Units, copied_nodes, find_units
 
 
@@ -62,6 +62,7 @@ def cluster(
     streams: Mapping[str, int] | None = None,
     composites: Mapping[str, str] | None = None,
     duplicable: Duplicable = never,
+    types: Mapping[str, ValueType] | None = None,
 ) -> Clustering:
     """Clusters of `graph`, whose nodes lie on the engines that `placement` says (Constant nodes need none).
 
@@ -69,12 +70,12 @@ def cluster(
     `streams` is the number of streams of an engine (default 1), `composites` the composite that an engine is part of;
     parts of one composite may share a cluster, which then runs on the composite. Constant nodes, and nodes over
     constants alone that `duplicable` admits on every engine that needs them, are copied into the clusters of their
-    readers and joined by no edge.
+    readers and joined by no edge. `types` says more of values than the graph declares, for the facts of nodes.
 
     Raises Refused: GR650 (cyclic graph), GR651 (names), GR652 (a node without a place), GR653 (a group over engines),
     GR654 (a group that cannot stay whole without a cycle).
     """
-    net = net_of(graph)
+    net = net_of(graph, types or {})
     composites = composites or {}
     check_placed(net, placement)
     facts = facts_of(net, placement)
@@ -107,7 +108,7 @@ def _number(
     piece_of = {index: at for at, members in enumerate(gathered) for index in members}
     joined: dict[tuple[int, int, int], None] = {}
     for index in piece_of:
-        for before in net.predecessors(index):
+        for before in net.before[index]:
             if before in piece_of and piece_of[before] != piece_of[index]:
                 joined[piece_of[before], piece_of[index], 0] = None
     number = {piece: at for at, piece in enumerate(topological(len(gathered), list(joined)))}

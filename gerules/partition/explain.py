@@ -58,7 +58,7 @@ def _obstacle_of_edges(clustering: Clustering, one: int, other: int) -> Obstacle
         target = clustering.cluster_of.get(name)
         if target not in (one, other):
             continue
-        for before in net.predecessors(index):
+        for before in net.before[index]:
             producer = net.nodes[before].name
             source = clustering.cluster_of.get(producer)
             if source not in (one, other) or source == target:
@@ -111,7 +111,7 @@ def _through_nodes(clustering: Clustering, allowed: set[int], source: int, targe
         at = clustering.cluster_of.get(name, -1)
         if at not in allowed:
             continue
-        for before in net.predecessors(index):
+        for before in net.before[index]:
             producer = net.nodes[before].name
             made = clustering.cluster_of.get(producer, -1)
             if made in allowed and made != at:

@@ -9,7 +9,7 @@ from gerules.errors import Diagnostic, Refused
 from gerules.partition.net import Net, Node
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What the merge rules may ask of a node. `engine` is where it is placed; `stream` and `label` the user's wish
     (metadata `gerules.stream_label`, "" where there is none); `dynamic` whether an extent of a result is no number;

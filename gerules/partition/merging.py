@@ -119,20 +119,20 @@ def _unit_edges(
     net: Net, facts: Mapping[str, NodeFacts], units: Units, kinds: list[tuple[NodeFacts, NodeFacts]]
 ) -> list[tuple[int, int, int]]:
     """(from, to, kind) between units; `kinds` is filled with the pairs of facts that differ in what rules can see."""
-    seen: dict[NodeFacts, int] = {}
+    seen: dict[tuple[object, ...], int] = {}
     sample: list[NodeFacts] = []
     kind_of: dict[int, int] = {}
     for index in units.of:
         known = facts[net.nodes[index].name]
-        key = replace(known, name="", elements=None)
+        key = (known.engine, known.op, known.domain, known.stream, known.label, known.dynamic, known.dtype)
         if key not in seen:
             seen[key] = len(sample)
-            sample.append(key)
+            sample.append(replace(known, name="", elements=None))
         kind_of[index] = seen[key]
     number: dict[tuple[int, int], int] = {}
     edges: dict[tuple[int, int, int], None] = {}
     for target in units.of:
-        for source in net.predecessors(target):
+        for source in net.before[target]:
             if source not in units.of or units.of[source] == units.of[target]:
                 continue
             pair = (kind_of[source], kind_of[target])

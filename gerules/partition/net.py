@@ -7,8 +7,9 @@ where that is executable, else the nearest executable one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import onnx_ir as ir
 
@@ -16,13 +17,15 @@ from gerules.errors import Diagnostic, Refused
 
 LABEL_KEY = "gerules.stream_label"
 
+_END = object()
 _SHORT_NAMES = {ir.DataType.STRING: "str", ir.DataType.BOOL: "bool"}
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node of the main graph. `operands` and `results` hold value names, "" where one is absent; `captured` the
-    outer values that its bodies read, in order of first reading and without those that are operands already."""
+    outer values that its bodies read, in order of first reading and without those that are operands already; `reads`
+    every value, once, that has to be there before this node runs."""
 
     name: str
     op_type: str
@@ -30,12 +33,8 @@ class Node:
     operands: tuple[str, ...]
     captured: tuple[str, ...]
     results: tuple[str, ...]
+    reads: tuple[str, ...]
     label: str = ""
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Every value that has to be there before this node runs."""
-        return tuple(v for v in self.operands if v) + self.captured
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,8 @@ class ValueType:
 @dataclass(frozen=True)
 class Net:
     """A graph by names. `nodes` are in the graph's order and `order` lists their positions in an executable one;
-    `producer` maps a value to (position of its node, output index); `readers` to the positions that read it."""
+    `producer` maps a value to (position of its node, output index); `readers` to the positions that read it; `before`
+    lists, for each node, the positions of those whose results it reads, each once, in order of reading."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
@@ -76,22 +76,14 @@ class Net:
     types: Mapping[str, ValueType]
     producer: Mapping[str, tuple[int, int]]
     readers: Mapping[str, tuple[int, ...]]
+    before: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
     position: Mapping[str, int]
 
-    def predecessors(self, index: int) -> list[int]:
-        """Positions of the nodes whose results node `index` reads, each once, in order of reading."""
-        found: dict[int, None] = {}
-        for value in self.nodes[index].reads:
-            made = self.producer.get(value)
-            if made is not None and made[0] != index:
-                found[made[0]] = None
-        return list(found)
 
-
-def net_of(graph: ir.Graph) -> Net:
-    """The plain shape of `graph`. Raises Refused: GR650 where nodes wait for each other in a cycle, GR651 where a node
-    of the main graph has no name or shares it."""
+def net_of(graph: ir.Graph, more: Mapping[str, ValueType] = MappingProxyType({})) -> Net:
+    """The plain shape of `graph`; `more` says more of values than it declares. Raises Refused: GR650 where nodes wait
+    for each other in a cycle, GR651 where a node of the main graph has no name or shares it."""
     nodes = tuple(_node_of(node) for node in graph)
     _check_names(nodes)
     producer: dict[str, tuple[int, int]] = {}
@@ -106,42 +98,48 @@ def net_of(graph: ir.Graph) -> Net:
             types[value.name] = _type_of(value)
     readers: dict[str, list[int]] = {}
     for index, plain in enumerate(nodes):
-        for name in dict.fromkeys(plain.reads):
+        for name in plain.reads:
             readers.setdefault(name, []).append(index)
+    before = tuple(_before(plain, producer) for plain in nodes)
     return Net(
         nodes=nodes,
         inputs=tuple(v.name or "" for v in graph.inputs),
         outputs=tuple(v.name or "" for v in graph.outputs),
         initializers=frozenset(graph.initializers),
-        types=types,
+        types={**types, **{name: known for name, known in more.items() if name in types}},
         producer=producer,
         readers={name: tuple(found) for name, found in readers.items()},
-        order=_executable_order(nodes, producer),
+        before=before,
+        order=_executable_order(nodes, before),
         position={node.name: index for index, node in enumerate(nodes)},
     )
 
 
 def captured_values(node: ir.Node) -> list[ir.Value]:
     """The values that the bodies of `node`, however deep, read from outside of it, in order of first reading."""
-    bodies = list(_bodies(node))
-    if not bodies:
-        return []
     inside: set[int] = set()
     read: dict[int, ir.Value] = {}
-    while bodies:
-        body = bodies.pop()
+    waiting: list[Iterator[ir.Node | ir.Value | None]] = [_contents(node, inside)]
+    while waiting:
+        met = next(waiting[-1], _END)
+        if met is _END:
+            waiting.pop()
+        elif isinstance(met, ir.Node):
+            inside.update(id(v) for v in met.outputs)
+            read.update((id(v), v) for v in met.inputs if v is not None and v.name)
+            waiting.append(_contents(met, inside))
+        elif isinstance(met, ir.Value) and met.name:
+            read.setdefault(id(met), met)
+    return [value for key, value in read.items() if key not in inside]
+
+
+def _contents(node: ir.Node, inside: set[int]) -> Iterator[ir.Node | ir.Value | None]:
+    """The nodes of the bodies of `node`, each body's followed by its outputs; what a body brings is put in `inside`."""
+    for body in _bodies(node):
         inside.update(id(v) for v in body.inputs)
         inside.update(id(v) for v in body.initializers.values())
-        for inner in body:
-            inside.update(id(v) for v in inner.outputs)
-            for value in inner.inputs:
-                if value is not None and value.name:
-                    read[id(value)] = value
-            bodies.extend(_bodies(inner))
-        for value in body.outputs:
-            if value is not None and value.name:
-                read[id(value)] = value
-    return [value for key, value in read.items() if key not in inside]
+        yield from body
+        yield from body.outputs
 
 
 def type_name(value: ir.Value) -> str:
@@ -172,15 +170,19 @@ def _bodies(node: ir.Node) -> Iterable[ir.Graph]:
 
 def _node_of(node: ir.Node) -> Node:
     operands = tuple((v.name or "") if v is not None else "" for v in node.inputs)
-    known = set(operands)
-    captured = dict.fromkeys(v.name for v in captured_values(node) if v.name and v.name not in known)
+    reads = dict.fromkeys(operands)
+    reads.pop("", None)
+    captured = tuple(
+        name for name in dict.fromkeys(v.name for v in captured_values(node) if v.name) if name not in reads
+    )
     return Node(
         name=node.name or "",
         op_type=node.op_type,
         domain=node.domain,
         operands=operands,
-        captured=tuple(captured),
+        captured=captured,
         results=tuple(v.name or "" for v in node.outputs),
+        reads=(*reads, *captured),
         label=node.metadata_props.get(LABEL_KEY, ""),
     )
 
@@ -213,14 +215,18 @@ def _check_names(nodes: Sequence[Node]) -> None:
         raise Refused(faults)
 
 
-def _executable_order(nodes: Sequence[Node], producer: Mapping[str, tuple[int, int]]) -> tuple[int, ...]:
+def _before(node: Node, producer: Mapping[str, tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(producer[v][0] for v in node.reads if v in producer))
+
+
+def _executable_order(nodes: Sequence[Node], before: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Positions in an executable order: always the earliest node of the graph that is ready."""
     waiting = [0] * len(nodes)
     followers: list[list[int]] = [[] for _ in nodes]
-    for index, node in enumerate(nodes):
-        for before in {producer[v][0] for v in node.reads if v in producer}:
-            waiting[index] += 1
-            followers[before].append(index)
+    for index, read in enumerate(before):
+        waiting[index] = len(read)
+        for source in read:
+            followers[source].append(index)
     ready = [index for index, count in enumerate(waiting) if count == 0]
     order = []
     while ready:
@@ -231,14 +237,14 @@ def _executable_order(nodes: Sequence[Node], producer: Mapping[str, tuple[int, i
             if waiting[after] == 0:
                 heapq.heappush(ready, after)
     if len(order) < len(nodes):
-        cycle = _some_cycle(nodes, producer, [i for i, count in enumerate(waiting) if count > 0])
+        cycle = _some_cycle(before, [i for i, count in enumerate(waiting) if count > 0])
         path = " -> ".join(nodes[i].name for i in cycle)
         what = f"the graph has a cycle: {path}"
         raise Refused(Diagnostic("GR650", what, node=nodes[cycle[0]].name, hint="a graph to be placed must be acyclic"))
     return tuple(order)
 
 
-def _some_cycle(nodes: Sequence[Node], producer: Mapping[str, tuple[int, int]], stuck: Sequence[int]) -> list[int]:
+def _some_cycle(before: Sequence[Sequence[int]], stuck: Sequence[int]) -> list[int]:
     """One cycle among `stuck` nodes, each of which waits for another stuck one; closed: first and last are equal."""
     among = set(stuck)
     trail: dict[int, int] = {}
@@ -247,7 +253,7 @@ def _some_cycle(nodes: Sequence[Node], producer: Mapping[str, tuple[int, int]], 
     while at not in trail:
         trail[at] = len(path)
         path.append(at)
-        at = next(producer[v][0] for v in nodes[at].reads if v in producer and producer[v][0] in among)
+        at = next(source for source in before[at] if source in among)
     cycle = [*path[trail[at] :], at]
     cycle.reverse()
     return cycle

@@ -75,7 +75,7 @@ def split(
     if names != [node.name for node in whole.graph.node]:
         raise InternalFault(Diagnostic("GR903", "the clusters were made from another model"))
     channels = find_channels(clustering)
-    borders = find_borders(clustering, channels)
+    borders = find_borders(clustering, channels, {t.values.name for t in whole.graph.sparse_initializer})
     infos = _border_types(whole, borders, types or {})
     channels = tuple(replace(c, bytes=_size_of(c.value, infos, sizes or {})) for c in channels)
     source = _Source(whole, infos)

@@ -37,7 +37,7 @@ def copied_nodes(
         if index not in constant:
             continue
         node = net.nodes[index]
-        before = net.predecessors(index)
+        before = net.before[index]
         if is_constant(node) or (
             all(p in copied for p in before)
             and all(duplicable(facts[node.name], engine) for engine in sorted({*needed[index], placement[node.name]}))
@@ -173,7 +173,7 @@ def _close_groups(
         if index in copied:
             continue
         following.setdefault(find(index), {})
-        for before in net.predecessors(index):
+        for before in net.before[index]:
             if before not in copied and find(before) != find(index):
                 following.setdefault(find(before), {})[find(index)] = None
     faults = []

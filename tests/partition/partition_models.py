@@ -72,7 +72,7 @@ def is_connected(clustering: Clustering, together: Sequence[Sequence[str]] = ())
         own = [n for n in piece.nodes if n not in clustering.copies]
         joined: dict[str, set[str]] = {n: set() for n in own}
         for name in own:
-            for before in net.predecessors(net.position[name]):
+            for before in net.before[net.position[name]]:
                 other = net.nodes[before].name
                 if other in joined:
                     joined[name].add(other)
@@ -114,9 +114,7 @@ def run_pieces(partitions: Partitions, feeds: Mapping[str, np.ndarray]) -> dict[
     return pool
 
 
-def assert_pieces_equal_whole(
-    model: onnx.ModelProto, partitions: Partitions, feeds: Mapping[str, np.ndarray]
-) -> None:
+def assert_pieces_equal_whole(model: onnx.ModelProto, partitions: Partitions, feeds: Mapping[str, np.ndarray]) -> None:
     outputs = list(dict.fromkeys(o.name for o in model.graph.output))
     whole = run(model, feeds, outputs)
     pieces = run_pieces(partitions, feeds)
@@ -132,7 +130,7 @@ def random_model(seed: int, count: int, declared: bool) -> onnx.ModelProto:
     deep), constants, functions, annotations and metadata; outputs that are read too, inputs passed through, and
     initializers that are outputs. Values are declared or left to inference."""
     rng = random.Random(seed)
-    values, halves = ["x", "y", "w0"], [str()]
+    values, halves = ["x", "y", "w0"], [""]
     halves.clear()
     nodes: list[onnx.NodeProto] = []
 
@@ -225,9 +223,7 @@ def _finish(
         [helper.make_node("Twice", ["a"], ["b"], domain="local"), helper.make_node("Add", ["a", "b"], ["c"])],
         imports[:2],
     )
-    idle = helper.make_function(
-        "local", "Idle", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], imports[:1]
-    )
+    idle = helper.make_function("local", "Idle", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], imports[:1])
     model = helper.make_model(
         graph,
         functions=[thrice, idle, twice],

@@ -32,9 +32,7 @@ ENGINES = st.sampled_from([("Npu",), ("Npu", "Cpu"), ("Core", "Vector", "Cpu")])
 def test_clusters_are_complete_connected_and_executable(model, engines, seed):
     proto = random_model(*model)
     placement = random_placement(proto, seed, engines)
-    clustering = clusters_of(
-        proto, placement, streams={"Npu": 2}, composites={"Core": "Cube", "Vector": "Cube"}
-    )
+    clustering = clusters_of(proto, placement, streams={"Npu": 2}, composites={"Core": "Cube", "Vector": "Cube"})
     assert is_complete(clustering)
     assert is_executable(clustering)
     assert is_connected(clustering)
