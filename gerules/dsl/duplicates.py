@@ -10,8 +10,8 @@ from gerules.dsl.terms import Report
 from gerules.errors import Label
 
 
-def canonical_form(entry: Entry[ast.Rewrite] | Entry[ast.Fact]) -> tuple[object, ...]:
-    """A rule up to the names of its variables; equal forms say the same."""
+def canonical_form(entry: Entry[ast.Rewrite] | Entry[ast.Fact], opsets: object) -> tuple[object, ...]:
+    """A rule of a file with these `opset` lines, up to the names of its variables; equal forms say the same."""
     statement = entry.statement
     names: dict[str, str] = {}
     heads = {m.name for m in statement.over}
@@ -33,7 +33,6 @@ def canonical_form(entry: Entry[ast.Rewrite] | Entry[ast.Fact]) -> tuple[object,
         plain = node if not parts else None
         return (type(node).__name__, getattr(node, "op", ""), getattr(node, "name", ""), parts, plain)
 
-    opsets = tuple((s.domain, s.version) for s in entry.file.statements if isinstance(s, ast.Opset))
     over = tuple((names.setdefault(m.name, str(len(names))), m.domain) for m in statement.over)
     if isinstance(statement, ast.Rewrite):
         sides: tuple[object, ...] = (
@@ -53,8 +52,12 @@ def check_duplicates(program: Program, report: Report) -> None:
     seen: dict[tuple[object, ...], Entry[ast.Rewrite] | Entry[ast.Fact]] = {}
     entries: list[Entry[ast.Rewrite] | Entry[ast.Fact]] = [*program.rewrites.values()]
     entries += [e for e in program.facts.values() if e.statement.when]
+    opsets = {
+        file.path: tuple((s.domain, s.version) for s in file.statements if isinstance(s, ast.Opset))
+        for file in program.files
+    }
     for entry in entries:
-        form = canonical_form(entry)
+        form = canonical_form(entry, opsets[entry.file.path])
         first = seen.setdefault(form, entry)
         if first is not entry:
             message = f"{entry.statement.name} says what {first.full} says"

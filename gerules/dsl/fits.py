@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gerules.dsl import ast
 from gerules.dsl.resolve import DTYPES, literal
@@ -21,7 +22,11 @@ class Misfit:
     code: str
     message: str
     where: ast.Node
-    hint: str | None = None
+    explain: Callable[[], str | None] | str | None = None  # worked out only for what is reported
+
+    @property
+    def hint(self) -> str | None:
+        return self.explain() if callable(self.explain) else self.explain
 
 
 def misfit(definition: OperatorDef, call: ast.Call, makes: bool) -> Misfit | None:
@@ -53,17 +58,23 @@ def _operands(definition: OperatorDef, call: ast.Call, makes: bool) -> Misfit | 
     if len(given) > len(inputs) and not variadic:
         many = _count(len(inputs), "operand")
         extra = given[len(inputs)]
-        return Misfit("GR136", f"{definition.key} has {many}, and here are {len(given)}", extra, form(definition))
+        return Misfit(
+            "GR136", f"{definition.key} has {many}, and here are {len(given)}", extra, partial(form, definition)
+        )
     if len(given) < required and not rests:
         least = _count(required, "operand")
-        hint = form(definition) if makes else f"{form(definition)}; `..` stands for whatever else"
-        return Misfit("GR136", f"{definition.key} has at least {least}, and here are {len(given)}", call, hint)
+        more = "" if makes else "; `..` stands for whatever else"
+        message = f"{definition.key} has at least {least}, and here are {len(given)}"
+        return Misfit("GR136", message, call, lambda: form(definition) + more)
     for place, operand in enumerate(call.operands[: len(inputs)]):
         if isinstance(operand, ast.Rest):
             break
         if isinstance(operand, ast.Word) and operand.word == "none" and inputs[place].kind == REQUIRED:
             return Misfit(
-                "GR143", f"operand {inputs[place].name} of {definition.key} is never absent", operand, form(definition)
+                "GR143",
+                f"operand {inputs[place].name} of {definition.key} is never absent",
+                operand,
+                partial(form, definition),
             )
     return None
 
@@ -83,7 +94,10 @@ def _attributes(definition: OperatorDef, call: ast.Call, makes: bool) -> Misfit 
             return Misfit("GR137", message, keyword.value, _example_of(attribute))
         if attribute.required and isinstance(keyword.value, ast.Word) and keyword.value.word == "none":
             return Misfit(
-                "GR143", f"attribute {attribute.name} of {definition.key} is always set", keyword, form(definition)
+                "GR143",
+                f"attribute {attribute.name} of {definition.key} is always set",
+                keyword,
+                partial(form, definition),
             )
     if call.operands and isinstance(call.operands[-1], ast.Rest):
         return None
@@ -99,15 +113,16 @@ def _attributes(definition: OperatorDef, call: ast.Call, makes: bool) -> Misfit 
 
 
 def _unknown(definition: OperatorDef, keyword: ast.Keyword) -> Misfit:
+    message = f"{definition.key} has no attribute {keyword.name}"
+    return Misfit("GR133", message, keyword, partial(_meant, definition, keyword.name))
+
+
+def _meant(definition: OperatorDef, name: str) -> str:
     names = [a.name for a in definition.attributes]
     operands = [o.name for o in definition.inputs]
-    if keyword.name in operands:
-        hint: str | None = f"{keyword.name} is operand {operands.index(keyword.name)}: operands go by place"
-    else:
-        hint = did_you_mean(keyword.name, names)
-        if hint is None:
-            hint = f"it has {listed(names)}" if names else "it has none"
-    return Misfit("GR133", f"{definition.key} has no attribute {keyword.name}", keyword, hint)
+    if name in operands:
+        return f"{name} is operand {operands.index(name)}: operands go by place"
+    return did_you_mean(name, names) or (f"it has {listed(names)}" if names else "it has none")
 
 
 def _plural(names: list[str]) -> str:
