@@ -66,7 +66,7 @@ def load_target(program: Program, name: str, likely: Likely | None = None) -> Ta
     figures = Figures(program, likely)
     if faults:
         raise Refused(faults)
-    return Target(_called(entries[0].file), engines, found, transfers, merges, groups, figures, program.sources)
+    return Target(_called(entries[0].file), engines, found, transfers, merges, groups, figures, program)
 
 
 def _files(program: Program, name: str) -> frozenset[str]:

@@ -7,11 +7,13 @@ rules of files without engines hold for every target.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 from gerules.dsl import ast
+from gerules.dsl.program import Program
 from gerules.errors import Diagnostic
 from gerules.static import Step, Value, solve_steps
 from gerules.target.clauses import Clause
@@ -72,7 +74,7 @@ class Target:
         merges: Sequence[MergeRule],
         groups: Sequence[GroupRule],
         figures: Figures,
-        sources: Mapping[str, str],
+        program: Program,
     ) -> None:
         self.name = name
         self.table = CostTable(engines, figures)
@@ -81,7 +83,8 @@ class Target:
         self.merges = tuple(merges)
         self.group_rules = tuple(groups)
         self.figures = figures
-        self._sources = sources
+        self._program = program
+        self._sources = program.sources
         self._merged: dict[Hashable, bool] = {}
 
     @cached_property
@@ -162,7 +165,7 @@ class Target:
 
     def may_merge(self, a: MergeFacts, b: MergeFacts) -> bool:
         """Whether a merge rule lets a and its consumer b share a cluster. That it makes no cycle is asked elsewhere."""
-        left, right = _fields(a), _fields(b)
+        left, right = self._fields(a), self._fields(b)
         key = (tuple(left.values()), tuple(right.values()))
         if key not in self._merged:
             self._merged[key] = any(
@@ -170,6 +173,14 @@ class Target:
                 for rule in self.merges
             )
         return self._merged[key]
+
+    def _fields(self, facts: MergeFacts) -> dict[str, Value]:
+        fields: dict[str, Value] = {name: getattr(facts, name) for name in MERGE_FIELDS if hasattr(facts, name)}
+        operator = fields.get("op")
+        if isinstance(operator, str):
+            with suppress(KeyError, ValueError):
+                fields["op"] = self._program.definition(operator)
+        return fields
 
     def groups(self, view: View, nodes: Iterable[Any]) -> list[tuple[Any, ...]]:
         """Nodes that stay in one cluster: those of every match of a group rule, matches that share a node together.
@@ -221,10 +232,6 @@ class Target:
     def _text(self, expr: ast.Expr) -> str:
         source = self._sources.get(expr.span.file, "")
         return " ".join(source[expr.span.start : expr.span.end].split())
-
-
-def _fields(facts: MergeFacts) -> dict[str, Value]:
-    return {name: getattr(facts, name) for name in MERGE_FIELDS if hasattr(facts, name)}
 
 
 def _root(leader: list[int], i: int) -> int:
