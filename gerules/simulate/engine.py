@@ -48,13 +48,13 @@ class Simulator:
         self._draft = draft_graph(self.model.graph, scope, self._selector)
         if self._draft.captured:
             raise undefined(self._draft.captured[0], "the graph")
-        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._plans: dict[tuple[tuple[str, ...], frozenset[str]], Plan] = {}
         graph = self.model.graph
         self.inputs: tuple[str, ...] = tuple(str(v.name) for v in graph.inputs)
         self.outputs = tuple(str(v.name) for v in graph.outputs)
         self._input_names = frozenset(self.inputs)
         self._optional = {str(v.name) for v in graph.inputs if isinstance(v.type, ir.OptionalType)}
-        self._defaults = {str(v.name) for v in graph.inputs if v.name in graph.initializers}
+        self._defaults = frozenset(str(v.name) for v in graph.inputs if v.name in graph.initializers)
 
     @property
     def value_names(self) -> tuple[str, ...]:
@@ -68,21 +68,24 @@ class Simulator:
         Raises `SimulationFault` where a feed is missing or unknown, `NodeFault` where a node fails.
         """
         names = self.outputs if outputs is None else tuple(outputs)
-        plan = self._plans.get(names)
+        values = self._inputs(feeds)
+        given = self._defaults.intersection(feeds)
+        plan = self._plans.get((names, given))
         if plan is None:
-            plan = self._plans[names] = self._plan(names)
+            plan = self._plans[names, given] = self._plan(names, given)
         run = Run(self.seed, self.opaque)
         with np.errstate(all="ignore"):
-            values = plan.execute(self._inputs(feeds), (), run)
-        return dict(zip(names, values, strict=True))
+            results = plan.execute(values, (), run)
+        return dict(zip(names, results, strict=True))
 
-    def _plan(self, names: Sequence[str]) -> Plan:
+    def _plan(self, names: Sequence[str], given: frozenset[str]) -> Plan:
         slots = []
         for name in names:
             if name not in self._draft.names:
                 raise fault("GR406", f"the graph has no value {name}", node=name)
             slots.append(self._draft.names[name])
-        return self._draft.plan(slots, prune=True)
+        fed = frozenset(self._draft.names[name] for name in given)
+        return self._draft.plan(slots, prune=True, given=fed)
 
     def _inputs(self, feeds: Mapping[str, Value]) -> list[Value]:
         for name in feeds:

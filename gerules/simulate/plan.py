@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from gerules.simulate.faults import NodeFault, SimulationFault, fault, node_fault
 from gerules.simulate.kernel import Kernel, Mode, NodeSpec, Run
 from gerules.simulate.schema import find_schema, known_domain
-from gerules.simulate.selection import Selector
+from gerules.simulate.selection import DRAWING, Selector
 from gerules.simulate.stated import value_type
 from gerules.simulate.values import UNKNOWN, Value, describe, normalise
 
@@ -31,7 +32,8 @@ class Step:
     results: tuple[int, ...]
     op: str
     name: str
-    rooted: bool
+    rooted: bool  # runs even where nobody needs its results: what an opaque operator was given is compared
+    pure: bool  # depends on its operands alone
     frees: tuple[int, ...] = ()
 
 
@@ -112,6 +114,7 @@ class Draft:
     captured_slots: list[int] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    constants: list[int] = field(default_factory=list)
     keep: list[ir.Value] = field(default_factory=list)  # identities must outlive the draft
 
     def define(self, value: ir.Value, content: Value = None) -> int:
@@ -132,16 +135,41 @@ class Draft:
             self.captured_slots.append(found)
         return found
 
-    def plan(self, outputs: Sequence[int], *, prune: bool) -> Plan:
-        """The plan that yields the slots `outputs`; with `prune` without the steps that they do not need."""
+    def plan(self, outputs: Sequence[int], *, prune: bool, given: frozenset[int] = frozenset()) -> Plan:
+        """The plan that yields the slots `outputs`; with `prune` without the steps that they do not need.
+
+        What depends on constants alone is computed now. `given` are slots of inputs with defaults that will be fed.
+        """
         steps = _needed(self.steps, outputs) if prune else list(self.steps)
+        template = list(self.template)
+        steps = self._folded(steps, template, {ABSENT, *self.constants} - given)
+        used = {ABSENT, *outputs, *self.inputs, *(slot for step in steps for slot in step.operands)}
+        template = [value if slot in used else None for slot, value in enumerate(template)]
         return Plan(
-            tuple(self.template),
+            tuple(template),
             tuple(self.inputs),
             tuple(self.captured_slots),
             tuple(outputs),
             tuple(_with_frees(steps, outputs)),
         )
+
+    def _folded(self, steps: Sequence[Step], template: list[Value], known: set[int]) -> list[Step]:
+        kept: list[Step] = []
+        with np.errstate(all="ignore"):
+            for step in steps:
+                if not step.pure or not known.issuperset(step.operands):
+                    kept.append(step)
+                    continue
+                try:
+                    results = step.kernel([template[slot] for slot in step.operands], Run())
+                except Exception:  # the node fails when, and only if, it is run
+                    kept.append(step)
+                    continue
+                for slot, value in zip(step.results, results, strict=False):
+                    if slot != TRASH:
+                        template[slot] = value
+                        known.add(slot)
+        return kept
 
 
 def _needed(steps: Sequence[Step], outputs: Iterable[int]) -> list[Step]:
@@ -166,7 +194,7 @@ def _with_frees(steps: Sequence[Step], outputs: Iterable[int]) -> Iterable[Step]
     kept = {ABSENT, *outputs}
     for index, step in enumerate(steps):
         slots = tuple(s for s in frees.get(index, ()) if s not in kept)
-        yield Step(step.kernel, step.operands, step.results, step.op, step.name, step.rooted, slots)
+        yield Step(step.kernel, step.operands, step.results, step.op, step.name, step.rooted, step.pure, slots)
 
 
 def draft_graph(graph: ir.Graph, scope: Scope, selector: Selector) -> Draft:
@@ -179,9 +207,10 @@ def draft_graph(graph: ir.Graph, scope: Scope, selector: Selector) -> Draft:
         content = constant_value(value)
         slot = draft.slots.get(id(value))
         if slot is None:
-            draft.define(value, content)
+            slot = draft.define(value, content)
         else:  # an input with a default
             draft.template[slot] = content
+        draft.constants.append(slot)
     for index, node in enumerate(graph):
         draft.steps.append(_step(draft, node, index))
     return draft
@@ -211,7 +240,7 @@ def _step(draft: Draft, node: ir.Node, index: int) -> Step:
     domain = "" if node.domain == "ai.onnx" else node.domain
     function = scope.functions.get((domain, node.op_type, node.overload or ""))
     wanted = tuple(bool(v.name) for v in node.outputs)
-    rooted = False
+    rooted = pure = False
     if function is not None:
         kernel = _call(draft, function, attributes, bodies, name)
     else:
@@ -234,10 +263,11 @@ def _step(draft: Draft, node: ir.Node, index: int) -> Step:
                 wanted, bodies, scope.mode,
             )  # fmt: skip
             kernel = draft.selector(spec)
+            pure = not bodies and node.op_type not in DRAWING
     results = tuple(draft.define(v) if v.name else TRASH for v in node.outputs)
     if scope.guarded and not rooted:
         kernel = _guard(kernel, len(results))
-    return Step(kernel, tuple(operands), results, node.op_type, name, rooted)
+    return Step(kernel, tuple(operands), results, node.op_type, name, rooted, pure)
 
 
 def _body(draft: Draft, graph: ir.Graph, operands: list[int], first_capture: int) -> Body:

@@ -118,13 +118,13 @@ def _operand_key(value: Value) -> Any:
 
 
 # Kernels of these draw by the node's name, so that two nodes may not share one.
-_NAMED = frozenset(
+DRAWING = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 
 
 def _spec_key(spec: NodeSpec) -> Any:
-    if spec.bodies or spec.op in _NAMED:
+    if spec.bodies or spec.op in DRAWING:
         return None
     frozen = _freeze(spec.attributes)
     if frozen is None:

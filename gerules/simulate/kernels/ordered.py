@@ -88,7 +88,7 @@ def ordered_matmul(a: Array, b: Array) -> Array:
             result = result[..., 0]
         if a.ndim == 1:
             result = result[..., 0, :] if b.ndim > 1 else result[..., 0]
-        return result
+        return np.asarray(result)
     depth = a.shape[-1]
     if b.shape[-2] != depth:
         raise ValueError(f"matrices of shapes {list(a.shape)} and {list(b.shape)} do not multiply")
