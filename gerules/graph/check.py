@@ -17,7 +17,7 @@ import onnx
 
 from gerules.errors import Diagnostic
 from gerules.graph.dtypes import BITS, NAME_OF_NUMBER, is_tensor
-from gerules.graph.infer import formal_operand, infer_node, info_of_type
+from gerules.graph.infer import formal_operand, infer_node, info_of_type, out_of_range
 from gerules.graph.info import UNKNOWN, Info
 from gerules.registry import OPTIONAL, REQUIRED, VARIADIC, OperatorDef, Registry, onnx_registry
 from gerules.registry.text import escape, format_floats, format_ints
@@ -324,6 +324,11 @@ class _Checker:
         if not self._check_arity(node, name, definition):
             return
         texts = self._check_attributes(node, name, definition)
+        odd = out_of_range(definition, texts, len(node.output))
+        if odd is not None:
+            message = f"attribute {odd!r} of node {name!r} is {texts[odd]}, which {definition.key} cannot mean"
+            self._error("GR328", message, name)
+            return
         self._check_types(node, name, definition, texts, scope)
 
     def _unknown_operator(self, node: onnx.NodeProto, name: str, version: int) -> None:

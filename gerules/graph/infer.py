@@ -22,6 +22,14 @@ from gerules.registry.definition import OPTIONAL, REQUIRED, VARIADIC, Operand, O
 from gerules.registry.text import parse_float, parse_floats, parse_ints, parse_strs, unescape
 
 RESULTS = "results"
+
+_WIDEST = (1 << 31) - 1
+# Attributes that the inference functions of onnx 1.23 use unchecked: a value outside the range ends the process
+# (found by feeding random nodes to every schema). None: it has to be the number of results.
+_RANGES: Mapping[tuple[str, str], tuple[int, int | None]] = {
+    ("GatherND", "batch_dims"): (0, _WIDEST),
+    ("Split", "num_outputs"): (1, None),
+}
 _NO_TABLE = ConstantTable()
 
 
@@ -75,7 +83,7 @@ def _infer(query: _Query) -> tuple[Info, ...]:
     operands = [None if text is None else Info.parse(text) for text in texts]
     while operands and operands[-1] is None:
         operands.pop()
-    if not _admitted(definition, operands):
+    if not _admitted(definition, operands) or out_of_range(definition, dict(attribute_items), count) is not None:
         return (UNKNOWN,) * count
     weak = _by_signature(definition, operands, count)
     schema = _schema(definition.domain, definition.name, definition.since)
@@ -119,6 +127,21 @@ def _schema(domain: str, name: str, since: str) -> Any:
     except (onnx.defs.SchemaError, ValueError):
         return None
     return schema if schema.since_version == int(since) else None
+
+
+def out_of_range(definition: OperatorDef, attributes: Mapping[str, str], results: int) -> str | None:
+    """The attribute whose number is one that no graph can mean, and on which ONNX's inference would end the process;
+    None where there is none."""
+    for attribute in definition.attributes:
+        text = attributes.get(attribute.name)
+        if attribute.type != "int" or not text or text in NUMBERS:
+            continue
+        number = int(text)
+        low, high = _RANGES.get((definition.name, attribute.name), (-_WIDEST, _WIDEST))
+        fits = number == results if high is None else low <= number <= high
+        if not fits and attribute.name != "value_int":
+            return attribute.name
+    return None
 
 
 # ------------------------------------------------------------------------------------------- what the signature says
