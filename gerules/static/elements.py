@@ -48,6 +48,8 @@ ELEMENTS: Mapping[str, Floating | Whole | None] = {
     "f8e5m2": Floating(3, -16, 57344.0),
     "f8e5m2fnuz": Floating(3, -17, 57344.0, infinite=False, minus_zero=False),
     "f8e8m0": Floating(1, -127, 2.0**127, infinite=False, minus_zero=False, signed=False, zero=False),
+    "f6e2m3": Floating(4, -3, 7.5, infinite=False, nan=False),
+    "f6e3m2": Floating(3, -4, 28.0, infinite=False, nan=False),
     "f4e2m1": Floating(2, -1, 6.0, infinite=False, nan=False),
     **{f"i{bits}": _signed(bits) for bits in (2, 4, 8, 16, 32, 64)},
     **{f"u{bits}": _unsigned(bits) for bits in (2, 4, 8, 16, 32, 64)},

@@ -306,10 +306,10 @@ class _Compiler:
         def compare(env: Env) -> Axes:
             try:
                 a, b = left(env), right(env)
+                if op != "in":
+                    return over_axes(test, a, b)
             except Unknown:
                 return None
-            if op != "in":
-                return over_axes(test, a, b)
             a = plain(a)  # what is looked for may be a list, what is looked in is one set for all axes
             return tuple(map(partial(_member, test, b), a)) if isinstance(a, tuple) else _member(test, b, a)
 
@@ -457,7 +457,7 @@ def pick(base: Value, index: Value) -> Value:
     if any(isinstance(b, tuple) for b in base):
         return tuple(_pick_or_unknown(b, index) for b in base)
     if isinstance(index, frozenset):
-        index = tuple(sorted(index))
+        index = tuple(sorted(whole(i, "an axis") for i in index))
     if isinstance(index, tuple):
         return tuple(_at(base, whole(i, "an index")) for i in index)
     entry = _at(base, whole(index, "an index"))

@@ -8,12 +8,21 @@ from collections.abc import Callable
 from gerules.graph import dims
 from gerules.graph.dims import Dim, DimFacts
 from gerules.static.host import Extents, host
-from gerules.static.values import Truth, Unknown, Value, arithmetic, elementwise, equal_entries, extent, lift
+from gerules.static.values import LONGEST, Truth, Unknown, Value, arithmetic, elementwise, equal_entries, extent, lift
 
 
 @host("range(a: int, b: int*) -> ints", builtin=True)
 def _range(a: int, *more: int) -> Value:
-    return tuple(range(a, *more)) if len(more) < 2 else undefined("range takes one or two numbers")
+    if len(more) > 1:
+        raise Unknown("range takes one or two numbers")
+    return count_from(0, a) if not more else count_from(a, more[0] - a)
+
+
+def count_from(start: int, count: int) -> tuple[int, ...]:
+    """start, start + 1, ...; none where count is negative. Unknown beyond the longest list."""
+    if count > LONGEST:
+        raise Unknown(f"a list of {count} entries is too long")
+    return tuple(range(start, start + count))
 
 
 @host("product(s: shape) -> dim", builtin=True)

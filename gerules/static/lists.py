@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gerules.graph.dims import Dim
-from gerules.static.extents import undefined
+from gerules.static.extents import count_from, undefined
 from gerules.static.host import Extents, host
-from gerules.static.values import Unknown, Value, show, whole
+from gerules.static.values import LONGEST, Unknown, Value, show, whole
 
 
 def axis_of(a: int, rank: int) -> int:
@@ -44,7 +44,7 @@ def replace_dim(s: Extents, k: int, d: int | Dim) -> Value:
 @host("fill(v: int, n: int) -> ints", symbolic=True)
 def fill(v: int | Dim, n: int | Dim) -> Value:
     count = whole(n, "a length")
-    if not 0 <= count <= 65536:
+    if not 0 <= count <= LONGEST:
         raise Unknown(f"{count} is no length of a list")
     return (v,) * count
 
@@ -52,7 +52,7 @@ def fill(v: int | Dim, n: int | Dim) -> Value:
 @host("tail(from: int, count: int) -> ints")
 def tail(start: int, count: int) -> Value:
     """`count` numbers from `start` on."""
-    return tuple(range(start, start + count))
+    return count_from(start, count)
 
 
 @host("low(pads: ints) -> ints", symbolic=True)
@@ -76,7 +76,7 @@ def full_pads(rank: int, pads: tuple[int, ...], axes: tuple[int, ...]) -> Value:
     half = half_of(pads)
     if half != len(axes):
         raise Unknown(f"{len(axes)} axes and pads for {half}")
-    entries = [0] * (2 * max(rank, 0))
+    entries = [0 for _ in count_from(0, 2 * rank)]
     for i, a in enumerate(distinct_axes(axes, rank)):
         entries[a], entries[a + rank] = pads[i], pads[i + half]
     return tuple(entries)
@@ -144,7 +144,7 @@ def spread(b: tuple[int, ...], a: tuple[int, ...]) -> Value:
 
 @host("swapped(rank: int, i: int, j: int) -> ints")
 def swapped(rank: int, i: int, j: int) -> Value:
-    order = list(range(rank))
+    order = list(count_from(0, rank))
     i, j = axis_of(i, rank), axis_of(j, rank)
     order[i], order[j] = order[j], order[i]
     return tuple(order)

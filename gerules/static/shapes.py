@@ -21,7 +21,7 @@ from gerules.static.extents import (
 )
 from gerules.static.host import Extents, host
 from gerules.static.lists import axis_of, distinct_axes
-from gerules.static.values import TensorView, Truth, Unknown, Value, conjunction, lift, show, whole
+from gerules.static.values import LONGEST, TensorView, Truth, Unknown, Value, conjunction, lift, show, whole
 
 
 @host("ones(s: shape) -> mask", asks=True)
@@ -203,7 +203,7 @@ def cut(s: Extents, start: int, stop: int, step: int) -> Value:
 @host("fill_dim(d: dim, n: int) -> shape")
 def fill_dim(d: int | Dim, n: int) -> Value:
     """n extents d."""
-    return (d,) * n if 0 <= n <= 65536 else undefined(f"{n} is no length of a list")
+    return (d,) * n if 0 <= n <= LONGEST else undefined(f"{n} is no length of a list")
 
 
 @host("scaled(s: shape, factors: floats) -> shape")
@@ -218,7 +218,9 @@ def _scaled(d: int | Dim | None, factor: float) -> int | Dim | None:
     if d is None or not math.isfinite(factor):
         return None
     if isinstance(d, int):
-        return math.floor(np.float32(d) * np.float32(factor))
+        with np.errstate(over="ignore"):
+            scaled_extent = np.float32(d) * np.float32(factor)
+        return math.floor(scaled_extent) if math.isfinite(scaled_extent) else None
     return computed(lambda: d * int(factor)) if float(factor).is_integer() else None
 
 

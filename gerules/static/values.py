@@ -33,6 +33,9 @@ Axes: TypeAlias = Truth | tuple["Axes", ...]
 """A truth, or one an axis (nested where lists of lists are compared)."""
 
 
+LONGEST = 65536
+"""Lists do not grow beyond this: contents of larger constants are compared as wholes, and functions have no answer."""
+
 OPAQUE = "Opaque"
 """The key that stands for all operators that no registry has; the definition of such a one has no `since`."""
 
@@ -83,11 +86,11 @@ def lift(a: int | Dim) -> Dim:
 
 
 def plain(value: Value) -> Value:
-    """Contents of a constant as a number (rank 0) or a tuple (rank 1); anything else as it is."""
+    """Contents of a constant as a number (rank 0) or a tuple (rank 1, not too long); anything else as it is."""
     if isinstance(value, np.ndarray):
         if value.ndim == 0:
             return _item(value[()])
-        if value.ndim == 1:
+        if value.ndim == 1 and value.size <= LONGEST:
             return tuple(_item(v) for v in value)
     return value
 
@@ -151,8 +154,10 @@ def equal(a: Value, b: Value, facts: DimFacts) -> Truth:
             return False
         return conjunction(equal_entries(x, y, facts) for x, y in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        both = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-        return bool(both and np.array_equal(a, b))  # type: ignore[arg-type]
+        if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+            return bool(np.array_equal(a, b))
+        long = a if isinstance(a, np.ndarray) else b
+        return None if isinstance(long, np.ndarray) and long.ndim == 1 else False
     if isinstance(a, Dim) or isinstance(b, Dim):
         if not (isinstance(a, (Dim, int)) and isinstance(b, (Dim, int))) or isinstance(a, bool) or isinstance(b, bool):
             return False
@@ -279,8 +284,8 @@ def disjunction(truths: Iterable[Truth]) -> Truth:
 
 def over_axes(f: Callable[[Value, Value], Truth], a: Value, b: Value) -> Axes:
     """A comparison on every axis; a number stretches along a list. Lists of different lengths are not known to
-    compare."""
-    a, b = plain(a), plain(b)
+    compare. The axes of a constant of higher rank are its elements."""
+    a, b = _elements(a), _elements(b)
     if isinstance(a, tuple):
         if not isinstance(b, tuple):
             return tuple(_axis(f, x, b) for x in a)
@@ -288,6 +293,15 @@ def over_axes(f: Callable[[Value, Value], Truth], a: Value, b: Value) -> Axes:
     if isinstance(b, tuple):
         return tuple(_axis(f, a, y) for y in b)
     return _truth(f, a, b)
+
+
+def _elements(value: Value) -> Value:
+    value = plain(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.size > LONGEST:
+        raise Unknown("the constant is too large to be looked through")
+    return tuple(_item(v) for v in value.reshape(-1))
 
 
 def _axis(f: Callable[[Value, Value], Truth], a: Value, b: Value) -> Axes:

@@ -133,6 +133,16 @@ CASES = [
     ('einsum_flops("...ij,jk", [7, 2, 3, 4], [4, 5])', 2 * 7 * 2 * 3 * 4 * 5),
     ('einsum_flops("ij,jk", [N, 4], [4, 5])', Dim.symbol("N") * 40),
     ('einsum_flops("ij", [1, 2, 3])', "unknown"),
+    # nothing grows without a bound
+    ("range(10000000)", "unknown"),
+    ("tail(0, 10000000)", "unknown"),
+    ("swapped(10000000, 0, 1)", "unknown"),
+    ("full_pads(10000000, [1, 1], [0])", "unknown"),
+    ("fill(0, 10000000)", "unknown"),
+    ("fill_dim(N, 10000000)", "unknown"),
+    ("scaled([9223372036854775807], [3.4e38])", (None,)),
+    ("range(3, 1)", ()),
+    ("range(1, 2, 3)", "unknown"),
     # coercion
     ("fill(1, 1.5)", "unknown"),
     ("low(3)", "unknown"),
@@ -200,7 +210,7 @@ def every_value(name: str) -> np.ndarray:
     dtype = numpy_dtype(name)
     if name == "bool":
         return np.array([False, True])
-    bits = {"i4": 4, "u4": 4, "i2": 2, "u2": 2, "f4e2m1": 4}.get(name, dtype.itemsize * 8)
+    bits = {"i4": 4, "u4": 4, "i2": 2, "u2": 2, "f4e2m1": 4, "f6e2m3": 6, "f6e3m2": 6}.get(name, dtype.itemsize * 8)
     return np.arange(2**bits, dtype=np.uint8 if dtype.itemsize == 1 else np.uint16).view(dtype)
 
 
