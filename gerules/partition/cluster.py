@@ -63,6 +63,7 @@ def cluster(
     composites: Mapping[str, str] | None = None,
     duplicable: Duplicable = never,
     types: Mapping[str, ValueType] | None = None,
+    operators: Mapping[str, str] | None = None,
 ) -> Clustering:
     """Clusters of `graph`, whose nodes lie on the engines that `placement` says (Constant nodes need none).
 
@@ -70,7 +71,8 @@ def cluster(
     `streams` is the number of streams of an engine (default 1), `composites` the composite that an engine is part of;
     parts of one composite may share a cluster, which then runs on the composite. Constant nodes, and nodes over
     constants alone that `duplicable` admits on every engine that needs them, are copied into the clusters of their
-    readers and joined by no edge. `types` says more of values than the graph declares, for the facts of nodes.
+    readers and joined by no edge. `types` says more of values than the graph declares, for the facts of nodes;
+    `operators` what the rules are to see as a node's operator (`Relu@14`) instead of its bare name.
 
     Raises Refused: GR650 (cyclic graph), GR651 (names), GR652 (a node without a place), GR653 (a group over engines),
     GR654 (a group that cannot stay whole without a cycle).
@@ -78,7 +80,7 @@ def cluster(
     net = net_of(graph, types or {})
     composites = composites or {}
     check_placed(net, placement)
-    facts = facts_of(net, placement)
+    facts = facts_of(net, placement, operators or {})
     copied = copied_nodes(net, facts, placement, duplicable)
     join = partial(join_engines, composites)
     units = find_units(net, placement, groups, copied, join)

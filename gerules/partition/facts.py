@@ -59,14 +59,14 @@ def check_placed(net: Net, placement: Mapping[str, str]) -> None:
         )
 
 
-def facts_of(net: Net, placement: Mapping[str, str]) -> dict[str, NodeFacts]:
+def facts_of(net: Net, placement: Mapping[str, str], operators: Mapping[str, str]) -> dict[str, NodeFacts]:
     facts = {}
     for node in net.nodes:
         results = [net.types[v] for v in node.results if v]
         facts[node.name] = NodeFacts(
             name=node.name,
             engine=placement.get(node.name, ""),
-            op=node.op_type,
+            op=operators.get(node.name, node.op_type),
             domain=node.domain,
             stream=node.label,
             label=node.label,

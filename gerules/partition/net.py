@@ -7,18 +7,19 @@ where that is executable, else the nearest executable one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import onnx_ir as ir
 
 from gerules.errors import Diagnostic, Refused
+from gerules.graph.dtypes import name_of_onnx, type_name
+from gerules.graph.structure import bodies
 
 LABEL_KEY = "gerules.stream_label"
 
 _END = object()
-_SHORT_NAMES = {ir.DataType.STRING: "str", ir.DataType.BOOL: "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,37 +136,11 @@ def captured_values(node: ir.Node) -> list[ir.Value]:
 
 def _contents(node: ir.Node, inside: set[int]) -> Iterator[ir.Node | ir.Value | None]:
     """The nodes of the bodies of `node`, each body's followed by its outputs; what a body brings is put in `inside`."""
-    for body in _bodies(node):
+    for _, body in bodies(node):
         inside.update(id(v) for v in body.inputs)
         inside.update(id(v) for v in body.initializers.values())
         yield from body
         yield from body.outputs
-
-
-def type_name(value: ir.Value) -> str:
-    """Element type in the project's names: `f32`, `seq(f32)`, `optional(f32)`; "" where unknown."""
-    wrappers: list[str] = []
-    kind: object = value.type
-    while isinstance(kind, ir.SequenceType | ir.OptionalType):
-        wrappers.append("seq" if isinstance(kind, ir.SequenceType) else "optional")
-        kind = kind.elem_type
-    dtype = kind.dtype if isinstance(kind, ir.TensorType | ir.SparseTensorType) else None
-    if dtype is None or dtype == ir.DataType.UNDEFINED:
-        return ""
-    name = _SHORT_NAMES.get(dtype) or dtype.short_name()
-    for wrapper in reversed(wrappers):
-        name = f"{wrapper}({name})"
-    return name
-
-
-def _bodies(node: ir.Node) -> Iterable[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
 
 
 def _node_of(node: ir.Node) -> Node:
@@ -193,11 +168,10 @@ def _type_of(value: ir.Value) -> ValueType:
         shape = tuple(d if isinstance(d, int) else d.value for d in value.shape)
     elif value.const_value is not None:
         shape = tuple(d if isinstance(d, int) else d.value for d in value.const_value.shape)
-    name = type_name(value)
-    if not name and value.const_value is not None:
-        dtype = value.const_value.dtype
-        name = _SHORT_NAMES.get(dtype) or dtype.short_name()
-    return ValueType(name, shape)
+    name = type_name(value.type)
+    if name is None and value.const_value is not None:
+        name = name_of_onnx(value.const_value.dtype)
+    return ValueType(name or "", shape)
 
 
 def _check_names(nodes: Sequence[Node]) -> None:

@@ -9,53 +9,31 @@ import onnx_ir as ir
 from onnx import shape_inference
 
 from gerules.errors import Diagnostic, Refused
+from gerules.graph.dtypes import BITS, NAME_OF_NUMBER
+from gerules.graph.external import external_tensors, is_external, tensor_protos
+from gerules.graph.io import to_proto
 
 DOMAIN = "gerules"
 PLACEHOLDER, END = "PlaceHolder", "End"
 FunctionKey = tuple[str, str, str]
 
 _SMALL_CONSTANT = 256
-_BITS: dict[int, int] = {
-    onnx.TensorProto.FLOAT: 32,
-    onnx.TensorProto.UINT8: 8,
-    onnx.TensorProto.INT8: 8,
-    onnx.TensorProto.UINT16: 16,
-    onnx.TensorProto.INT16: 16,
-    onnx.TensorProto.INT32: 32,
-    onnx.TensorProto.INT64: 64,
-    onnx.TensorProto.BOOL: 8,
-    onnx.TensorProto.FLOAT16: 16,
-    onnx.TensorProto.DOUBLE: 64,
-    onnx.TensorProto.UINT32: 32,
-    onnx.TensorProto.UINT64: 64,
-    onnx.TensorProto.COMPLEX64: 64,
-    onnx.TensorProto.COMPLEX128: 128,
-    onnx.TensorProto.BFLOAT16: 16,
-    onnx.TensorProto.FLOAT8E4M3FN: 8,
-    onnx.TensorProto.FLOAT8E4M3FNUZ: 8,
-    onnx.TensorProto.FLOAT8E5M2: 8,
-    onnx.TensorProto.FLOAT8E5M2FNUZ: 8,
-    onnx.TensorProto.FLOAT8E8M0: 8,
-    onnx.TensorProto.UINT4: 4,
-    onnx.TensorProto.INT4: 4,
-    onnx.TensorProto.FLOAT4E2M1: 4,
-    onnx.TensorProto.UINT2: 2,
-    onnx.TensorProto.INT2: 2,
-}
 
 
-def to_proto(model: ir.Model) -> onnx.ModelProto:
-    """`model` as one message that holds all its weights itself, external data read in. `SerializeToString()` of it is
-    what `merge` gives back. Raises Refused GR656 where it would be larger than a message can be (2 GiB)."""
+def self_contained(model: ir.Model) -> onnx.ModelProto:
+    """`model` as one message that holds all its weights itself, external data read in. `to_bytes` of it is what
+    `merge` gives back. Raises Refused GR656 where it would be larger than a message can be (2 GiB)."""
     try:
-        proto = ir.serde.serialize_model(model)
-        for tensor in proto.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                array = model.graph.initializers[tensor.name].const_value
-                assert array is not None
+        proto = to_proto(model)
+        tensors = {(str(t.location), t.offset or 0, t.length): t for t in external_tensors(model)}
+        for tensor in tensor_protos(proto):
+            if is_external(tensor):
+                said = {entry.key: entry.value for entry in tensor.external_data}
+                length = int(said["length"]) if "length" in said else None
+                data = tensors[said.get("location", ""), int(said.get("offset", "0")), length].tobytes()
                 tensor.ClearField("external_data")
                 tensor.ClearField("data_location")
-                tensor.raw_data = array.tobytes()
+                tensor.raw_data = data
     except ValueError as error:
         raise Refused(_too_large()) from error
     return proto
@@ -81,9 +59,9 @@ def check_can_be_split(model: onnx.ModelProto) -> None:
         if node.domain == DOMAIN and node.op_type in (PLACEHOLDER, END):
             what = f"node {node.name!r} is a {node.op_type}: the model is a piece of another that was split before"
             raise Refused(Diagnostic("GR656", what, node=node.name, hint="merge the pieces, then partition the whole"))
-    for tensor in model.graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            what = f"the data of initializer {tensor.name!r} lies in another file"
+    for tensor in tensor_protos(model):
+        if is_external(tensor):
+            what = f"the data of tensor {tensor.name!r} lies in another file"
             raise Refused(Diagnostic("GR656", what, node=tensor.name, hint="read external data in before splitting"))
 
 
@@ -167,9 +145,10 @@ def static_bytes(kind: onnx.TypeProto) -> int | None:
     """Bytes of a tensor whose extents are all numbers; None for any other value."""
     if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.HasField("shape"):
         return None
-    bits = _BITS.get(kind.tensor_type.elem_type)
-    if bits is None:
+    name = NAME_OF_NUMBER.get(kind.tensor_type.elem_type)
+    if name is None or name == "str":
         return None
+    bits = BITS[name]
     for extent in kind.tensor_type.shape.dim:
         if not extent.HasField("dim_value") or extent.dim_value < 0:
             return None

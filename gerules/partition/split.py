@@ -69,7 +69,7 @@ def split(
     the table of channels only). With `border_nodes`, `merge_files` of the result gives the bytes of `model` again.
     Raises Refused: GR655 (element type of a border unknown), GR656 (already split, weights elsewhere, too large).
     """
-    whole = protos.to_proto(model) if isinstance(model, ir.Model) else model
+    whole = protos.self_contained(model) if isinstance(model, ir.Model) else model
     protos.check_can_be_split(whole)
     names = [node.name for node in clustering.net.nodes]
     if names != [node.name for node in whole.graph.node]:

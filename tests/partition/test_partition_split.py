@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from partition_models import assert_pieces_equal_whole, clusters_of, model_of, run, run_pieces
 
 from gerules.errors import InternalFault, Refused
+from gerules.graph.io import load_model
 from gerules.partition.merge import merge_files
-from gerules.partition.protos import to_bytes, to_proto
+from gerules.partition.protos import self_contained, to_bytes
 from gerules.partition.split import node_ranges, split
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -211,8 +211,8 @@ def test_external_data_is_read_in(tmp_path):
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     path = tmp_path / "model.onnx"
     onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=0)
-    loaded = ir.load(path)
-    proto = to_proto(loaded)
+    loaded = load_model(path)
+    proto = self_contained(loaded)
     np.testing.assert_array_equal(numpy_helper.to_array(proto.graph.initializer[0]), weight)
     partitions = split(loaded, clusters_of(proto, {"a": "A"}), border_nodes=True)
     assert merge_files(partitions.files()) == to_bytes(proto)
