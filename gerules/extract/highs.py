@@ -54,7 +54,6 @@ def minimise(
     start: Sequence[float],
     seconds: float,
     nodes: int,
-    iterations: int,
 ) -> Outcome:
     """Minimise over columns from 0 to 1, of which the first `integral` are whole. `start` is a solution, unless rows
     added since forbid it."""
@@ -66,15 +65,6 @@ def minimise(
     solution = highspy.HighsSolution()
     solution.col_value = list(start)
     highs.setSolution(solution)
-    over = False
-
-    def interrupt(event: Any) -> None:
-        nonlocal over
-        if int(event.data_out.mip_total_lp_iterations) > iterations:
-            over = True
-            event.interrupt()
-
-    highs.cbMipInterrupt += interrupt
     highs.run()
     status = highs.getModelStatus()
     info = highs.getInfo()
@@ -82,13 +72,20 @@ def minimise(
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     values = list(highs.getSolution().col_value) if found else None
     spent = max(0, int(info.simplex_iteration_count))
-    stopped = None if solved else "iterations" if over else _limit(status)
-    return Outcome(values, float(info.mip_dual_bound), max(1, int(info.mip_node_count)), spent, stopped)
+    bound = float(info.mip_dual_bound) if found else -INFINITY
+    return Outcome(values, bound, max(1, int(info.mip_node_count)), spent, None if solved else _limit(status))
+
+
+class _Quiet(highspy.Highs):
+    """HiGHS without the lines that its constructor prints once the callbacks are on."""
+
+    def enableCallbacks(self) -> None:
+        self.silent()
+        super().enableCallbacks()  # type: ignore[no-untyped-call]  # it has no annotations
 
 
 def _load(objective: Sequence[float], rows: Sequence[Row], integral: int) -> Any:
-    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]  # it has no annotation
-    _option(highs, "output_flag", False)
+    highs: Any = _Quiet()  # type: ignore[no-untyped-call]
     _option(highs, "threads", 1)
     _option(highs, "parallel", "off")
     _option(highs, "random_seed", 0)
@@ -119,4 +116,8 @@ def _option(highs: Any, name: str, value: float | int | str | bool) -> None:
 
 
 def _limit(status: Any) -> str:
-    return "time" if status == highspy.HighsModelStatus.kTimeLimit else "iterations"
+    """Which limit a status other than optimal stands for; "failed" where HiGHS gave up for reasons of its own."""
+    if status == highspy.HighsModelStatus.kTimeLimit:
+        return "time"
+    counted = ("kIterationLimit", "kSolutionLimit", "kInterrupt")
+    return "iterations" if any(status == getattr(highspy.HighsModelStatus, name) for name in counted) else "failed"

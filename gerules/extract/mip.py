@@ -145,7 +145,6 @@ class _Run:
                 self.program.point(self.best),
                 left,
                 self.nodes,
-                self.iterations,
             )
             self.nodes -= outcome.nodes
             self.iterations -= outcome.iterations

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 from gerules.extract.graphs import components, derive, reachable
 from gerules.extract.packing import Packing, make_packing
@@ -136,7 +137,8 @@ def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Mode
         without_cycle_closers(by_class, needs)
     _keep_reached(by_class, needs, roots)
 
-    packing = _packing(problem, by_class, derived, free)
+    transfers = _transfers(problem, by_class, needs)
+    packing = _packing(problem, by_class, transfers, derived, free)
     names = sorted(by_class)
     number = {cls: i for i, cls in enumerate(names)}
     ways: list[list[Way]] = []
@@ -148,7 +150,7 @@ def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Mode
     stands_for: dict[int, int] = {}
     if only is None:
         ways = [without_beaten(options, stands_for) for options in ways]
-    moves = _moves(problem, packing, names, ways)
+    moves = [_moves(packing, transfers.get(cls)) for cls in names]
     if len(problem.engines) > 1:
         without_beaten_engines(ways, moves)
     whole = Model(
@@ -210,12 +212,19 @@ def _keep_reached(by_class: dict[int, list[int]], needs: Sequence[tuple[int, ...
 
 
 def _packing(
-    problem: Problem, by_class: Mapping[int, list[int]], derived: Mapping[int, int], free: Mapping[int, int]
+    problem: Problem,
+    by_class: Mapping[int, list[int]],
+    transfers: Mapping[int, Sequence[Sequence[float]]],
+    derived: Mapping[int, int],
+    free: Mapping[int, int],
 ) -> Packing:
     """A packing wide enough for every solution that is worth having: at most the cheapest of some simple ones."""
     width = problem.width()
     engines = range(len(problem.engines))
     columns: list[set[float]] = [set() for _ in range(width)]
+    for table in transfers.values():
+        for row in table:
+            columns[0].update(row)
     sums = [0.0] * width
     for options in by_class.values():
         most = [0.0] * width
@@ -263,33 +272,42 @@ def _costs(problem: Problem, packing: Packing, index: int) -> tuple[int | None, 
     return tuple(None if vector is None else packing.pack(vector) for vector in vectors)
 
 
-def _moves(
-    problem: Problem, packing: Packing, names: Sequence[int], ways: Sequence[Sequence[Way]]
-) -> list[Moves | None]:
-    """Transfers between the engines that a class's ways and its users' can be on."""
+def _transfers(
+    problem: Problem, by_class: Mapping[int, list[int]], needs: Sequence[tuple[int, ...]]
+) -> dict[int, list[list[float]]]:
+    """Transfer costs [from][to] between the engines that a class's options and its users' can be on, where any is
+    above 0. Raises ValueError where one is no finite number from 0."""
     count = len(problem.engines)
-    moves: list[Moves | None] = [None] * len(ways)
     if count == 1:
-        return moves
-    targets: list[set[int]] = [set() for _ in ways]
-    for options in ways:
-        for way in options:
-            if not way.tied:
-                for child in way.children:
-                    targets[child].update(way.engines())
-    packed: dict[float, int] = {}
-    for cls, options in enumerate(ways):
-        sources = {e for way in options for e in way.engines()}
-        if not targets[cls]:
-            continue
-        table = [[0] * count for _ in range(count)]
-        for source in sources:
-            for target in targets[cls]:
+        return {}
+    sources: dict[int, set[int]] = {}
+    targets: dict[int, set[int]] = {}
+    for cls, options in by_class.items():
+        sources[cls] = set()
+        for index in options:
+            if problem.options[index].projection:
+                sources[cls] = set(range(count))
+                continue
+            engines = [e for e in range(count) if problem.cost(index, e) is not None]
+            sources[cls].update(engines)
+            for child in needs[index]:
+                targets.setdefault(child, set()).update(engines)
+    found: dict[int, list[list[float]]] = {}
+    for cls in by_class:
+        table = [[0.0] * count for _ in range(count)]
+        for source in sources[cls]:
+            for target in targets.get(cls, ()):
                 if source != target:
-                    cost = problem.transfer(names[cls], source, target)
-                    if cost not in packed:
-                        packed[cost] = packing.pack_first(cost)
-                    table[source][target] = packed[cost]
+                    cost = problem.transfer(cls, source, target)
+                    if not 0 <= cost < inf:
+                        raise ValueError(f"the transfer of class {cls} from {source} to {target} costs {cost}")
+                    table[source][target] = cost
         if any(map(any, table)):
-            moves[cls] = tuple(map(tuple, table))
-    return moves
+            found[cls] = table
+    return found
+
+
+def _moves(packing: Packing, transfers: Sequence[Sequence[float]] | None) -> Moves | None:
+    if transfers is None:
+        return None
+    return tuple(tuple(packing.pack_first(cost) if cost else 0 for cost in row) for row in transfers)

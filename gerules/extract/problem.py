@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import fsum, inf
 
-METHODS = ("input", "greedy", "bottom-up", "one-swap", "elimination", "highs")
+METHODS = ("input", "elimination", "greedy", "bottom-up", "one-swap", "highs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from gerules.extract.limits import Limits
 from gerules.extract.mip import solve_mip
 from gerules.extract.model import Model, Way
 from gerules.extract.network import encode
-from gerules.extract.states import State, cost_of, cycles, needed
+from gerules.extract.states import State, cost_of, cycles, is_solution, needed
 from gerules.extract.swap import Swapper
 
 ROUNDS = 8  # of swapping and placing in turn
@@ -36,7 +36,7 @@ def search(
     input graph for the classes of the problem; a cost of `bound` cannot be beaten, so the search ends there."""
     fallback = bottom_up(model)
     starts: list[tuple[str, list[State]]] = []
-    if not cycles(model, guess):
+    if is_solution(model, guess):
         starts.append(("elimination", _filled(guess, fallback)))
     incumbent = _incumbent(model, given, fallback)
     if incumbent is not None:

@@ -49,7 +49,8 @@ def needed(model: Model, states: Sequence[State | None]) -> list[int]:
 
 
 def cycles(model: Model, states: Sequence[State | None]) -> list[list[int]]:
-    """Cycles in a choice, one for each edge that closes one on a depth-first walk from the roots; empty if none."""
+    """Cycles in a choice, one for each edge that closes one on a depth-first walk from the roots; empty if none. What
+    is needed and not chosen (in a guess) ends a path."""
     colour = [0] * len(model.ways)
     found: list[list[int]] = []
     for root in model.roots:
@@ -77,8 +78,22 @@ def cycles(model: Model, states: Sequence[State | None]) -> list[list[int]]:
 
 def _children(model: Model, states: Sequence[State | None], cls: int) -> tuple[int, ...]:
     state = states[cls]
-    assert state is not None
-    return model.ways[cls][state[0]].children
+    return () if state is None else model.ways[cls][state[0]].children
+
+
+def is_solution(model: Model, states: Sequence[State | None]) -> bool:
+    """Whether all that the roots reach is chosen, without a cycle."""
+    seen = set(model.roots)
+    work = sorted(seen)
+    while work:
+        cls = work.pop()
+        if states[cls] is None:
+            return False
+        for child in _children(model, states, cls):
+            if child not in seen:
+                seen.add(child)
+                work.append(child)
+    return not cycles(model, states)
 
 
 def translate(model: Model, states: Sequence[State | None]) -> tuple[dict[int, int], dict[int, int]]:

@@ -87,6 +87,7 @@ class Swapper:
         if self.total < before and not (old[0] != state[0] and self._on_cycle(cls)):
             return True
         self._set(cls, old)
+        self.total = before  # the counts go back by themselves; sums taken on a cycle may not
         return False
 
     def _set(self, cls: int, state: State) -> None:
