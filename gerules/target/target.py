@@ -107,6 +107,15 @@ class Target:
         return {name: c.parts for name, c in self.composites.items()}
 
     @cached_property
+    def composite_of(self) -> Mapping[str, str]:
+        """Engine -> the composite that it is a part of; the first where there are several."""
+        found: dict[str, str] = {}
+        for name, parts in self.parts.items():
+            for part in parts:
+                found.setdefault(part, name)
+        return found
+
+    @cached_property
     def launch(self) -> Mapping[str, float]:
         """Engine or composite -> seconds a launch."""
         single = {e.name: e.launch for e in self.table.engines}
@@ -176,6 +185,8 @@ class Target:
 
     def _fields(self, facts: MergeFacts) -> dict[str, Value]:
         fields: dict[str, Value] = {name: getattr(facts, name) for name in MERGE_FIELDS if hasattr(facts, name)}
+        if fields.get("dtype") in ("", "?"):
+            del fields["dtype"]  # not known, and so nothing about it holds
         operator = fields.get("op")
         if isinstance(operator, str):
             with suppress(KeyError, ValueError):

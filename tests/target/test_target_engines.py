@@ -37,6 +37,7 @@ def test_ascend_takes_and_costs_as_calculated_by_hand() -> None:
     assert made.engines == ("AiCore", "AiVector", "AiCpu", "HostCpu", "Dvpp")
     assert made.memory == {"AiCore": "Hbm", "AiVector": "Hbm", "AiCpu": "Hbm", "HostCpu": "Ddr", "Dvpp": "Hbm"}
     assert made.parts == {"AiCube": ("AiCore", "AiVector")}
+    assert made.composite_of == {"AiCore": "AiCube", "AiVector": "AiCube"}
     launch = {"AiCore": 4, "AiVector": 3, "AiCpu": 30, "HostCpu": 0, "Dvpp": 0, "AiCube": 5}
     assert made.launch == pytest.approx({engine: us * US for engine, us in launch.items()})
     assert made.streams["AiVector"] == 8 and made.streams["AiCube"] == 1
@@ -364,6 +365,7 @@ table part(engine: engine, composite: engine)
         ("a.dtype == f32", Facts("Core"), Facts("Core", dtype="f16"), True),
         ("b.dtype in {f16, bf16}", Facts("Core"), Facts("Core", dtype="f16"), True),
         ("b.dtype == f16", Facts("Core"), Facts("Core", dtype=None), False),
+        ("b.dtype != f16", Facts("Core"), Facts("Core", dtype=""), False),
         ("a.op in Unary", Facts("Core"), Facts("Core"), True),
         ("a.op in View", Facts("Core"), Facts("Core"), False),
         ("a.op == Relu", Facts("Core"), Facts("Core"), True),
