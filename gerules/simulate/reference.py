@@ -13,6 +13,7 @@ from onnx.reference.ops.aionnxml import load_op as load_ml
 
 from gerules.simulate.faults import fault
 from gerules.simulate.kernel import Kernel, NodeSpec, Run
+from gerules.simulate.kernels.lifts import lifted
 from gerules.simulate.schema import make_node_proto
 from gerules.simulate.values import Value, normalise
 
@@ -47,7 +48,7 @@ def reference_kernel(spec: NodeSpec) -> Kernel | None:
         "new_ops": {},
         "existing_functions": {},
     }
-    attributes = {n: v for n, v in spec.attributes.items() if n not in _IDLE}
+    attributes = lifted({n: v for n, v in spec.attributes.items() if n not in _IDLE}, spec)
     instance: Any = made(make_node_proto(spec, attributes), parameters)
     keywords = _keywords(spec, instance, attributes)
     # Classes that override `run` do so to take operands only; all others are called past `run`, which only checks.

@@ -75,7 +75,7 @@ def ordered_sum(array: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 def fast_matmul(a: Array, b: Array) -> Array:
     """`a @ b` through BLAS for floats; integers exactly (through double precision where it holds them)."""
     if a.dtype.kind in "iu" and a.dtype.itemsize <= 2 and a.dtype == b.dtype:
-        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+        return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(a.dtype)
     return np.asarray(np.matmul(a, b))
 
 

@@ -153,6 +153,6 @@ def arg_extreme(spec: NodeSpec) -> Kernel:
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
         found = np.asarray(function(np.flip(x, axis) if last else x, axis=axis, keepdims=keep), dtype=np.int64)
-        return (x.shape[axis] - 1 - found if last else found,)
+        return (np.asarray(x.shape[axis] - 1 - found) if last else found,)
 
     return compute

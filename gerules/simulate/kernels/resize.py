@@ -56,8 +56,9 @@ def upsample(spec: NodeSpec) -> Kernel:
 
 @kernel("Resize", until=10)
 def resize_10(spec: NodeSpec) -> Kernel:
-    """Version 10: x and scales, coordinates x / scale, the nearest element by rounding down."""
-    rule = _Rule(spec.get("mode", "nearest"), "asymmetric", "floor", -0.75, False, False, 0.0)
+    """Version 10: x and scales, coordinates x / scale, the nearest element by rounding down where there are more
+    elements than before, up where there are fewer (as onnxruntime does; the text does not say)."""
+    rule = _Rule(spec.get("mode", "nearest"), "asymmetric", "simple", -0.75, False, False, 0.0)
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
@@ -133,7 +134,8 @@ def _resized(x: Array, plan: dict[int, _Axis], rule: _Rule) -> Array:
             continue
         at = _coordinates(place, rule.coordinates)
         if exact:
-            index = np.clip(_nearest(at, rule.nearest), 0, place.size - 1)
+            nearest = rule.nearest if rule.nearest != "simple" else "ceil" if place.scale < 1 else "floor"
+            index = np.clip(_nearest(at, nearest), 0, place.size - 1)
             y = np.take(y, index, axis=axis)
         else:
             y = _interpolated(y if y.dtype == np.float64 else y.astype(np.float64), axis, place, at, rule)

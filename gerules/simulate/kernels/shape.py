@@ -98,6 +98,24 @@ def gather(spec: NodeSpec) -> Kernel:
     return compute
 
 
+@kernel("GatherElements")
+def gather_elements(spec: NodeSpec) -> Kernel:
+    """data[..., indices, ...]: the indices may cover less than the data along the other axes."""
+    axis = int(spec.get("axis", 0))
+
+    def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
+        x, indices = operands
+        position = axis % x.ndim
+        size = x.shape[position]
+        if ((indices < -size) | (indices >= size)).any():
+            raise ValueError(f"an index is out of range for axis {axis} of size {size}")
+        where: list[Any] = list(np.indices(indices.shape, sparse=True))
+        where[position] = np.where(indices < 0, indices + size, indices)
+        return (x[tuple(where)],)
+
+    return compute
+
+
 @kernel("Expand")
 def expand(spec: NodeSpec) -> Kernel:
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
@@ -164,8 +182,9 @@ def _python_slice(start: int, end: int, step: int, size: int) -> slice:
     end = end + size if end < 0 else end
     if step > 0:
         return slice(min(max(start, 0), size), min(max(end, 0), size), step)
-    start, end = min(max(start, -1), size - 1), min(max(end, -1), size - 1)
-    return slice(start, None if end < 0 else end, step) if start >= 0 else slice(0, 0)
+    # Unlike Python, a start before the first element is the first element: the specification clamps to [0, size - 1].
+    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+    return slice(start, None if end < 0 else end, step) if size else slice(0, 0)
 
 
 @kernel("Pad")
