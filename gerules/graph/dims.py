@@ -294,6 +294,8 @@ class DimFacts:
 
     def _contradiction(self, promises: Sequence[str]) -> NoReturn:
         said = " and ".join(f"`{promise}`" for promise in promises)
+        if len(promises) == 1:
+            _fault("GR306", f"the promise {said} can never hold", "correct it or leave it out")
         _fault("GR306", f"the promises {said} contradict each other", "leave one of them out")
 
     def _difference(self, a: Dim, b: Dim) -> Dim | None:
