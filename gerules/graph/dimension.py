@@ -331,7 +331,7 @@ def _exact_quotient(dividend: Dim, divisor: Dim) -> Dim | None:
     return None
 
 
-def _common_factor(dims: Iterable[Dim]) -> tuple[Monomial, int]:
+def common_factor(dims: Iterable[Dim]) -> tuple[Monomial, int]:
     """The product of atoms and the number that divide every term of all the polynomials."""
     terms = [term for dim in dims for term in dim.terms]
     number = math.gcd(*(c for _, c in terms))
@@ -364,7 +364,7 @@ def _floor(dividend: Dim, divisor: Dim) -> Dim:
         parts = [(term, _exact_quotient(Dim((term,)), divisor)) for term in dividend.terms]
         whole = _combine(t for _, q in parts if q is not None for t in q.terms)
         dividend = _combine(term for term, q in parts if q is None)
-    monomial, number = _common_factor((dividend, divisor))
+    monomial, number = common_factor((dividend, divisor))
     if monomial or number > 1:
         common = Dim(((monomial, number),))
         reduced = _exact_quotient(dividend, common), _exact_quotient(divisor, common)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from gerules.errors import Diagnostic, UsageFault
-from gerules.graph.dimension import FUNCTIONS, Dim, DimError, broadcast
+from gerules.graph.dimension import FUNCTIONS, Dim, DimError, broadcast, common_factor
 
 __all__ = [
     "FUNCTIONS",
@@ -260,6 +260,11 @@ class DimFacts:
             return True
         if high is not None and high < 0:
             return False
+        shared, _ = common_factor((difference,))
+        if shared and Dim(((shared, 1),)).nonnegative:  # M*(64-N) >= 0 as 64-N is
+            rest = self._interval(difference.floordiv(Dim(((shared, 1),))))[0]
+            if rest is not None and rest >= 0:
+                return True
         for assumed in self._at_least_zero:
             above = self._difference(difference, assumed)
             bound = self._interval(above)[0] if above is not None else None
