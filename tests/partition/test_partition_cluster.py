@@ -123,6 +123,9 @@ def test_a_rule_over_labels_keeps_labels_apart():
     clustering = clusters_of(model, dict.fromkeys("abc", "Npu"), may_merge=may_merge)
     assert named(clustering) == [{"a", "b"}, {"c"}]
     assert {f.op for pair in seen for f in pair} == {"Relu"}
+    seen.clear()
+    clusters_of(model, dict.fromkeys("abc", "Npu"), may_merge=may_merge, operators=dict.fromkeys("abc", "Relu@14"))
+    assert {f.op for pair in seen for f in pair} == {"Relu@14"}
     assert {f.dtype for pair in seen for f in pair} == {"", "f32"}
 
 

@@ -3,6 +3,11 @@ gives the whole back byte for byte."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import onnx
 import pytest
 from hypothesis import given, settings
@@ -94,3 +99,26 @@ def test_two_runs_give_the_same(seed):
     first, second = (split(proto, clusters_of(proto, placement), border_nodes=True) for _ in range(2))
     assert first.files() == second.files()
     assert named(clusters_of(proto, placement)) == named(clusters_of(proto, placement))
+
+
+DIGEST = """
+import hashlib
+from partition_models import clusters_of, random_model, random_placement
+from gerules.partition.split import split
+found = hashlib.sha256()
+for seed in range(8):
+    model = random_model(seed, 40, seed % 2 == 0)
+    placement = random_placement(model, seed, ("Npu", "Cpu"))
+    for name, data in split(model, clusters_of(model, placement), border_nodes=seed % 3 == 0).files().items():
+        found.update(name.encode() + data)
+print(found.hexdigest())
+"""
+
+
+def test_hash_seeds_do_not_matter():
+    said = set()
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", DIGEST]
+        said.add(subprocess.check_output(command, env=environment, cwd=Path(__file__).parent, text=True))
+    assert len(said) == 1
