@@ -158,7 +158,7 @@ class _Elimination:
             at = scope.index(v)
             others = scope[:at] + scope[at + 1 :]
             if at != len(others):
-                table = np.moveaxis(table, at, -1)
+                table = table.T if len(others) == 1 else np.moveaxis(table, at, -1)
             bucket.append((others, table))
             for other in others:
                 del self.scopes[other][scope]

@@ -6,7 +6,7 @@ a cycle, options and engines that another one beats in every surrounding, and cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -16,6 +16,7 @@ from gerules.extract.packing import Packing, make_packing
 from gerules.extract.problem import Infeasible, Problem, evaluate, walk
 from gerules.extract.prune import without_beaten, without_beaten_engines, without_cycle_closers
 
+Vectors = tuple[tuple[float, ...] | None, ...]  # of one option: a cost vector for each engine
 Moves = tuple[tuple[int, ...], ...]  # packed transfer costs of one value: [from engine][to engine]
 
 
@@ -105,15 +106,12 @@ class Model:
 
 def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Model:
     """The model of a problem, or of the one choice `only` (class -> option). Raises Infeasible."""
-    if only is None:
-        usable = [_usable(problem, index) for index in range(len(problem.options))]
-    else:
-        usable = [False] * len(problem.options)
-        for cls in walk(problem, only):
-            usable[only[cls]] = _usable(problem, only[cls])
+    vectors = _vectors(
+        problem, range(len(problem.options)) if only is None else sorted(only[c] for c in walk(problem, only))
+    )
     free: dict[int, int] = {}
     for index, option in enumerate(problem.options):
-        if option.leaf and usable[index]:
+        if option.leaf and vectors[index] is not None:
             best = free.get(option.cls)
             if best is None or option.rank < problem.options[best].rank:
                 free[option.cls] = index
@@ -123,12 +121,12 @@ def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Mode
         needs.append(tuple(sorted({c for c in option.children if c not in free})))
     by_class: dict[int, list[int]] = {}
     for index, option in enumerate(problem.options):
-        if usable[index] and option.cls not in free and option.cls not in needs[index]:
+        if vectors[index] is not None and option.cls not in free and option.cls not in needs[index]:
             by_class.setdefault(option.cls, []).append(index)
     derived = derive(by_class, needs)
     roots = tuple(dict.fromkeys(r for r in problem.roots if r not in free))
     if any(r not in derived for r in roots):
-        raise blame(problem, derived.keys() | free.keys(), roots)
+        raise blame(problem, vectors, derived.keys() | free.keys(), roots)
     for cls in list(by_class):
         options = [i for i in by_class[cls] if all(c in derived for c in needs[i])]
         by_class[cls] = sorted(options, key=lambda i: (problem.options[i].rank, i))
@@ -137,8 +135,8 @@ def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Mode
         without_cycle_closers(by_class, needs)
     _keep_reached(by_class, needs, roots)
 
-    transfers = _transfers(problem, by_class, needs)
-    packing = _packing(problem, by_class, transfers, derived, free)
+    transfers = _transfers(problem, vectors, by_class, needs)
+    packing = _packing(problem, vectors, by_class, transfers, {**derived, **free})
     names = sorted(by_class)
     number = {cls: i for i, cls in enumerate(names)}
     ways: list[list[Way]] = []
@@ -146,7 +144,8 @@ def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Mode
         ways.append([])
         for index in by_class[cls]:
             children = tuple(number[c] for c in needs[index])
-            ways[-1].append(Way(index, children, _costs(problem, packing, index), problem.options[index].projection))
+            costs = tuple(None if v is None else packing.pack(v) for v in vectors[index] or ())
+            ways[-1].append(Way(index, children, costs, problem.options[index].projection))
     stands_for: dict[int, int] = {}
     if only is None:
         ways = [without_beaten(options, stands_for) for options in ways]
@@ -170,7 +169,7 @@ def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Mode
     return whole.only([w if c in reached else None for c, w in enumerate(whole.ways)], whole.roots)
 
 
-def blame(problem: Problem, possible: set[int], roots: Sequence[int]) -> Infeasible:
+def blame(problem: Problem, vectors: Sequence[Vectors | None], possible: set[int], roots: Sequence[int]) -> Infeasible:
     """What keeps the roots from being made: of every impossible class that they cannot do without, the options that
     no engine supports. Below an impossible class that is, what all its options need and what the input graph needs
     there cannot be done without; where that says nothing, what any option needs."""
@@ -183,7 +182,7 @@ def blame(problem: Problem, possible: set[int], roots: Sequence[int]) -> Infeasi
     while work:
         cls = work.pop()
         mine = options.get(cls, [])
-        lacking = tuple(i for i in mine if not _usable(problem, i))
+        lacking = tuple(i for i in mine if vectors[i] is None)
         if lacking or not mine:
             found[cls] = lacking
         impossible = [{c for c in problem.options[i].children if c not in possible} for i in mine]
@@ -198,11 +197,22 @@ def blame(problem: Problem, possible: set[int], roots: Sequence[int]) -> Infeasi
     return Infeasible(found)
 
 
-def _usable(problem: Problem, index: int) -> bool:
-    option = problem.options[index]
-    if option.leaf or option.projection:
-        return True
-    return any(problem.cost(index, e) is not None for e in range(len(problem.engines)))
+def _vectors(problem: Problem, options: Iterable[int]) -> list[Vectors | None]:
+    """The cost vectors of the options given, by engine; None for the other ones and where no engine supports one. A
+    projection costs nothing anywhere."""
+    nothing = ((0.0,) * problem.width(),) * len(problem.engines)
+    found: list[Vectors | None] = [None] * len(problem.options)
+    for index in options:
+        option = problem.options[index]
+        if option.leaf or option.projection:
+            found[index] = nothing
+            continue
+        vectors = option.costs
+        if index in problem.pinned:
+            vectors = tuple(problem.cost(index, engine) for engine in range(len(problem.engines)))
+        if any(vector is not None for vector in vectors):
+            found[index] = vectors
+    return found
 
 
 def _keep_reached(by_class: dict[int, list[int]], needs: Sequence[tuple[int, ...]], roots: Sequence[int]) -> None:
@@ -213,14 +223,14 @@ def _keep_reached(by_class: dict[int, list[int]], needs: Sequence[tuple[int, ...
 
 def _packing(
     problem: Problem,
+    vectors: Sequence[Vectors | None],
     by_class: Mapping[int, list[int]],
     transfers: Mapping[int, Sequence[Sequence[float]]],
-    derived: Mapping[int, int],
-    free: Mapping[int, int],
+    choice: Mapping[int, int],
 ) -> Packing:
-    """A packing wide enough for every solution that is worth having: at most the cheapest of some simple ones."""
+    """A packing wide enough for every solution that is worth having: at most the choice given, each on its cheapest
+    engine."""
     width = problem.width()
-    engines = range(len(problem.engines))
     columns: list[set[float]] = [set() for _ in range(width)]
     for table in transfers.values():
         for row in table:
@@ -229,51 +239,31 @@ def _packing(
     for options in by_class.values():
         most = [0.0] * width
         for index in options:
-            if problem.options[index].projection:
-                continue
-            for engine in engines:
-                vector = problem.cost(index, engine)
+            for vector in vectors[index] or ():
                 if vector is not None:
                     for i, value in enumerate(vector):
                         columns[i].add(value)
-                        most[i] = max(most[i], value)
+                        if value > most[i]:
+                            most[i] = value
         for i in range(width):
             sums[i] += most[i]
-    choice = {**derived, **free}
-    upper = sums[0]
-    if len(engines) > 1:
-        preferences: list[int | None] = [None, *engines]
-        for preferred in preferences:
-            upper = min(upper, evaluate(problem, choice, simple_engines(problem, choice, preferred))[0])
-    return make_packing(columns, sums, upper)
-
-
-def simple_engines(problem: Problem, choice: Mapping[int, int], preferred: int | None) -> dict[int, int]:
-    """An engine for every class of a choice that the roots reach: the preferred one where it can be, else the
-    cheapest."""
+    if len(problem.engines) == 1:
+        return make_packing(columns, sums, sums[0])
     placed: dict[int, int] = {}
     for cls in walk(problem, choice):
-        index = choice[cls]
-        option = problem.options[index]
-        if option.leaf:
-            continue
+        option = problem.options[choice[cls]]
         if option.projection:
             placed[cls] = placed[option.children[0]]
-            continue
-        able = [(v, e) for e in range(len(problem.engines)) if (v := problem.cost(index, e)) is not None]
-        placed[cls] = next((e for _, e in able if e == preferred), min(able)[1])
-    return placed
-
-
-def _costs(problem: Problem, packing: Packing, index: int) -> tuple[int | None, ...]:
-    if problem.options[index].projection:
-        return (0,) * len(problem.engines)
-    vectors = (problem.cost(index, engine) for engine in range(len(problem.engines)))
-    return tuple(None if vector is None else packing.pack(vector) for vector in vectors)
+        elif not option.leaf:
+            placed[cls] = min((v, e) for e, v in enumerate(vectors[choice[cls]] or ()) if v is not None)[1]
+    return make_packing(columns, sums, evaluate(problem, choice, placed)[0])
 
 
 def _transfers(
-    problem: Problem, by_class: Mapping[int, list[int]], needs: Sequence[tuple[int, ...]]
+    problem: Problem,
+    vectors: Sequence[Vectors | None],
+    by_class: Mapping[int, list[int]],
+    needs: Sequence[tuple[int, ...]],
 ) -> dict[int, list[list[float]]]:
     """Transfer costs [from][to] between the engines that a class's options and its users' can be on, where any is
     above 0. Raises ValueError where one is no finite number from 0."""
@@ -288,7 +278,7 @@ def _transfers(
             if problem.options[index].projection:
                 sources[cls] = set(range(count))
                 continue
-            engines = [e for e in range(count) if problem.cost(index, e) is not None]
+            engines = [e for e, vector in enumerate(vectors[index] or ()) if vector is not None]
             sources[cls].update(engines)
             for child in needs[index]:
                 targets.setdefault(child, set()).update(engines)

@@ -17,6 +17,8 @@ from gerules.extract.search import search
 from gerules.extract.states import State, cost_of, needed, translate
 from gerules.extract.swap import Swapper
 
+INPUT_SHARE = 0.4  # of the time, at most, for placing the input graph
+
 Placement = tuple[Mapping[int, int], Mapping[int, int]]  # class -> option, class -> engine
 
 
@@ -39,15 +41,20 @@ def solve(problem: Problem, *, time_limit: float = 10.0, limits: Limits | None =
     cut it. Raises Infeasible where the roots cannot be made, ValueError where the problem is malformed.
     """
     check(problem)
-    deadline = monotonic() + time_limit
+    start = monotonic()
     limits = limits or Limits()
     model = build_model(problem)
-    before, given = _input(problem, deadline, limits)
-    found = solve_model(model, problem.incumbent, deadline, limits)
+    before: tuple[float, ...] | None = None
+    given: Placement | None = None
+    if not _is_input(model):
+        before, given = _input(problem, start + INPUT_SHARE * time_limit, limits)
+    found = solve_model(model, problem.incumbent, start + time_limit, limits)
     choice: Mapping[int, int]
     engine: Mapping[int, int]
     choice, engine = translate(model, found.states)
     cost = evaluate(problem, choice, engine)
+    if before is None:
+        before, given = cost, (choice, engine)
     bound = cost if found.bound >= found.cost else min(cost, model.packing.unpack(found.bound))
     method, stopped = found.method, found.stopped
     if given is not None and before <= cost:
@@ -56,6 +63,15 @@ def solve(problem: Problem, *, time_limit: float = 10.0, limits: Limits | None =
         bound = min(bound, cost)
     gap = (cost[0] - bound[0]) / cost[0] if cost[0] else 0.0
     return Solution(choice, engine, cost, before, bound, gap, method, stopped)
+
+
+def _is_input(model: Model) -> bool:
+    """Whether nothing but the input graph is left to choose."""
+    incumbent = model.problem.incumbent
+    return all(
+        len(ways) == 1 and incumbent.get(cls) == ways[0].option
+        for cls, ways in zip(model.names, model.ways, strict=True)
+    ) and all(incumbent.get(cls, leaf) == leaf for cls, leaf in model.free.items())
 
 
 def _input(problem: Problem, deadline: float, limits: Limits) -> tuple[tuple[float, ...], Placement | None]:

@@ -92,36 +92,35 @@ def without_beaten_engines(ways: list[list[Way]], moves: Sequence[Moves | None])
                 else:
                     targets[child].update(way.engines())
 
-    def arriving(way: Way, engine: int) -> int:
-        total = 0
-        for child in way.children:
-            table = moves[child]
-            if table is not None:
-                total += max(table[source][engine] for source in sources[child])
-        return total
-
+    # what bringing a value to an engine costs at most
+    entry = [
+        [max((table[source][engine] for source in sources[cls]), default=0) for engine in range(len(table))]
+        if table is not None
+        else None
+        for cls, table in enumerate(moves)
+    ]
     for cls in range(count):
         if pulled[cls]:
             continue
         table = moves[cls]
-
-        def leaving(old: int, new: int, cls: int = cls, table: Moves | None = table) -> int:
-            if table is None:
-                return 0
-            return sum(max(0, table[new][target] - table[old][target]) for target in targets[cls])
-
         for at, way in enumerate(ways[cls]):
             able = way.engines()
             if way.tied or len(able) < 2:
                 continue
-            entry = {e: arriving(way, e) for e in able}
+            brought = [column for child in way.children if (column := entry[child]) is not None]
             costs = list(way.costs)
             for old in able:
-                mine = costs[old]
+                mine = way.costs[old]
                 assert mine is not None
                 for new in able:
                     other = costs[new]
-                    if new != old and other is not None and mine > other + entry[new] + leaving(old, new):
+                    if new == old or other is None or mine <= other:
+                        continue
+                    margin = mine - other - sum(column[new] for column in brought)
+                    if margin > 0 and table is not None:
+                        margin -= sum(max(0, table[new][to] - table[old][to]) for to in targets[cls])
+                    if margin > 0:
                         costs[old] = None
                         break
-            ways[cls][at] = replace(way, costs=tuple(costs))
+            if len(able) > sum(cost is not None for cost in costs):
+                ways[cls][at] = replace(way, costs=tuple(costs))
