@@ -116,7 +116,7 @@ class _Expansion:
             return self._name(node, env, depth)
         if isinstance(node, ast.Call) and isinstance(node.head, ast.Name):
             let = self.lets.get(node.head.id) if node.head.id not in env else None
-            if let is not None:
+            if let is not None and let.params:
                 return self._apply(let, node, env, depth)
             if node.head.id in env or node.head.id in self.lets:
                 return self._headed(node, env, depth)

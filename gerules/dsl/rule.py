@@ -47,6 +47,7 @@ class Rule:
         self.sound = self.terms.take_over(over)
         self.bound: dict[str, ast.Node] = {}
         self.taken_apart: set[int] = set()  # list patterns, by identity
+        self.by_equality: dict[str, ast.Expr] = {}  # names that `v == ...` binds, and nothing else
 
     # ------------------------------------------------------------------------------------------- conditions
 
@@ -84,6 +85,8 @@ class Rule:
                     names = self.terms.binders(pattern)
                     if any(name not in self.bound for name in names):
                         self.taken_apart.add(id(pattern))
+                    if isinstance(pattern, ast.Name) and pattern.id in names and pattern.id not in self.bound:
+                        self.by_equality[pattern.id] = condition
                     return found | names
                 if self._is_term(pattern) and isinstance(pattern, ast.Call) and self._is_known(value, found):
                     return found | self.terms.binders(pattern)
@@ -205,6 +208,19 @@ class Rule:
             place = next((n for n in walk(node) if isinstance(n, ast.Name) and n.id == name), node)
             close = did_you_mean(name, [n for n in self.bound if n != name and not n.startswith("L")])
             self.report.add("GR140", f"nothing binds {name}", place, close if close and len(name) > 2 else hint)
+
+    def idle(self, parts: Iterable[ast.Node], also: Iterable[str] = ()) -> None:
+        """Warn of `v == ...` where nothing else in the rule speaks of v: it holds whatever the value."""
+        counts: dict[str, int] = dict.fromkeys(also, 2)
+        for part in parts:
+            for node in walk(part):
+                name = node.id if isinstance(node, ast.Name) else node.name if isinstance(node, ast.Bind) else None
+                if name is not None:
+                    counts[name] = counts.get(name, 0) + 1
+        for name, condition in self.by_equality.items():
+            if counts.get(name, 0) < 2:
+                message = f"{name} is bound here and used nowhere, so this condition always holds"
+                self.report.add("GR144", message, condition, "is another name meant?", severity="warning")
 
     def ordered(self, node: ast.Node) -> list[str]:
         used = self.terms.used(node)

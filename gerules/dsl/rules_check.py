@@ -52,6 +52,7 @@ def check_rewrite(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Rew
         return
     rule.unbound(statement.left, "a variable is bound where a term of the left side has it as operand or attribute")
     rule.unbound(statement.right, "the right side may use what the left side or `when` binds")
+    rule.idle([statement])
     _sides(rule, statement, sort, other)
     if left == right:
         report.add("GR142", "both sides are the same", statement.right, "such a rule changes nothing")
@@ -139,6 +140,7 @@ def check_fact(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Fact],
     rule.conditions(statement.when)
     for conclusion in statement.conclusions:
         _conclusion(rule, conclusion, assumption)
+    rule.idle([statement])
     if rule.sound:
         for conclusion in statement.conclusions:
             hint = (
@@ -227,6 +229,7 @@ def check_refuse(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Refu
     rule = Rule(program, vocabulary, entry.file, report, statement.over, lenient=True)
     rule.settle(statement.when)
     rule.conditions(statement.when)
+    rule.idle([statement], HOLE.findall(statement.message))
     known = {*rule.bound, *rule.terms.params}
     for matched in HOLE.finditer(statement.message):
         name = matched[1]

@@ -142,6 +142,7 @@ def _clause(
         rule.settle(when)
         rule.terms.term(pattern, makes=False)
     rule.conditions(when)
+    rule.idle([p for p in (pattern, value, *when) if p is not None])
     if value is not None:
         _amount(rule, value, report)
 
@@ -228,6 +229,7 @@ def check_merge(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Merge
                 hint = did_you_mean(node.name, MERGE_FIELDS) or f"nodes have {listed(f'.{f}' for f in MERGE_FIELDS)}"
                 report.add("GR154", f"nodes of a merge have no field .{node.name}", node, hint)
     _merge_conditions(rule, merge, nodes)
+    rule.idle([merge])
 
 
 def _merge_conditions(rule: Rule, merge: ast.Merge, nodes: set[str]) -> None:
@@ -247,6 +249,7 @@ def check_group(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Group
     rule.settle(group.when)
     rule.terms.term(group.pattern, makes=False)
     rule.conditions(group.when)
+    rule.idle([group])
     calls = [n for n in walk(group.pattern) if isinstance(n, ast.Call)]
     operators = [c for c in calls if not (isinstance(c.head, ast.Name) and c.head.id in VALUE_TERMS)]
     if len(operators) < 2:
