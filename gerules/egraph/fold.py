@@ -28,11 +28,14 @@ def fold(
     bound = max(run.fold_bytes, sum(a.nbytes for a in arrays if a is not None))
     if not _small(signature, arrays, attributes, bound, run):
         return None
-    values = {
-        name: dtype_number(str(value)) if name in signature.dtype_attributes else value
-        for name, value in attributes.items()
-        if value is not None and name != RESULTS
-    }
+    values: dict[str, object] = {}
+    for name, value in attributes.items():
+        if value is None or name == RESULTS:
+            continue
+        kind = signature.kind(name)
+        if kind == "dtype":
+            value = dtype_number(str(value))
+        values[name] = constants.decode(str(value), run.constants) if kind == "tensor" else value
     results = attributes.get(RESULTS, 1)
     from gerules.simulate import evaluate_node
 

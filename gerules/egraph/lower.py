@@ -281,12 +281,13 @@ class Lowering:
             env = prepare(texts)
             if env is None:
                 return NO
-            carried = env.get(items[2], {}) if len(items) > 2 else {}
+            carried = env.get(items[2]) if len(items) > 2 else None
             operands = env[items[1]]
-            assert isinstance(carried, Mapping) and isinstance(operands, tuple)
+            assert isinstance(operands, tuple)
+            attributes = carried.attributes if isinstance(carried, _Rest) else {}
             index = env.get("fold_result_", 0)
             assert isinstance(index, int)
-            found = fold(self.host.current, signature, operands, carried["attributes"] if carried else {})
+            found = fold(self.host.current, signature, operands, attributes)
             return NO if found is None or index >= len(found) else found[index]
 
         return answer
@@ -380,9 +381,6 @@ class _Rest(tuple):  # type: ignore[type-arg]
         made = super().__new__(cls, operands)  # type: ignore[arg-type]
         made.attributes = attributes
         return made
-
-    def __getitem__(self, key: object) -> object:
-        return self.attributes if key == "attributes" else super().__getitem__(key)  # type: ignore[index]
 
 
 _Prepare = Callable[[Sequence[str]], "dict[str, object] | None"]
