@@ -89,7 +89,9 @@ def _infer(query: _Query) -> tuple[Info, ...]:
     schema = _schema(definition.domain, definition.name, definition.since)
     if schema is None or any(operand is UNKNOWN or operand == UNKNOWN for operand in operands):
         return weak
-    node = _node(definition, dict(attribute_items), len(operands), [operand is None for operand in operands], count)
+    # Some inference functions want all required results, also those that nobody reads.
+    outputs = max(count, sum(output.kind == REQUIRED for output in definition.outputs))
+    node = _node(definition, dict(attribute_items), len(operands), [operand is None for operand in operands], outputs)
     if node is None:
         return weak
     symbols: dict[str, Dim] = {}
