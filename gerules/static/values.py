@@ -146,6 +146,8 @@ def show(value: Value) -> str:
 
 def equal(a: Value, b: Value, facts: DimFacts) -> Truth:
     """Whether two values are the same. Zeros of different sign are neither known equal nor known different."""
+    if type(a) is int and type(b) is int:
+        return a == b
     a, b = plain(a), plain(b)
     if a is None or b is None:
         return a is b
@@ -231,6 +233,8 @@ def contains(container: Value, value: Value, facts: DimFacts) -> Truth:
 
 def at_least(a: Value, b: Value, facts: DimFacts) -> Truth:
     """`a >= b`, from the numbers or from what is known of the symbols."""
+    if type(a) is int and type(b) is int:
+        return a >= b
     a, b = plain(a), plain(b)
     if isinstance(a, Dim) or isinstance(b, Dim):
         if not isinstance(a, (int, Dim)) or not isinstance(b, (int, Dim)):
@@ -244,9 +248,14 @@ def at_least(a: Value, b: Value, facts: DimFacts) -> Truth:
     raise Unknown(f"{show(a)} and {show(b)} have no order")
 
 
+def _is_nan(value: Value) -> bool:
+    value = plain(value)
+    return isinstance(value, float) and math.isnan(value)
+
+
 def ordered(op: str, a: Value, b: Value, facts: DimFacts) -> Truth:
     """`<=`, `>=`, `<`, `>`. NaN is in no order to anything, as in IEEE 754."""
-    if any(isinstance(v, float) and math.isnan(v) for v in (plain(a), plain(b))):
+    if _is_nan(a) or _is_nan(b):
         return False
     if op == ">=":
         return at_least(a, b, facts)

@@ -17,7 +17,8 @@ _NO_TABLE = ConstantTable()
 def decode_attribute(kind: str, text: str, is_dtype: bool = False) -> Value:
     """The value of an attribute's canonical text, by the type that its definition gives; None where it is unset.
 
-    An int that names an element type (`is_dtype`) is that name, and 0, which names none, stays 0. Raises ValueError for text that is no such value.
+    An int that names an element type (`is_dtype`) is that name, and 0, which names none, stays 0. Raises ValueError
+    for text that is no such value.
     """
     if text == "":
         return None
