@@ -87,8 +87,8 @@ def make_inputs(
     profile: int = 0,
 ) -> dict[str, Value]:
     """Random feeds: floats normal with deviation 1; integers in the range that the model's nodes can take (below the
-    size of a table that they index, one of the constants that they are compared with), masks 0 or 1, others as
-    `PROFILES[profile]` says; bool, strings; sequences of `SEQUENCE_LENGTH`; optional inputs present.
+    size of a table that they index, one of the constants that they are compared with or another), masks 0 or 1,
+    others as `PROFILES[profile]` says; bool, strings; sequences of `SEQUENCE_LENGTH`; optional inputs present.
 
     `ranges` overrides: a pair (low, high), inclusive, or a longer list of admitted values. The same model, binding and
     seed give the same feeds. Raises `SimulationFault` (GR421) where the binding lacks a dimension.
@@ -105,6 +105,10 @@ def make_inputs(
         count = SEQUENCE_LENGTH if "seq" in spec.type.wrap else None
         shape = _sizes(spec, binding)
         if count is None:
+            if (
+                choice is not None and len(choice) > 2 and not shape
+            ):  # each in turn, so that two seeds take two branches
+                choice = (choice[seed % len(choice)],) * 2
             feeds[spec.name] = _array(generator, spec, shape, choice, profile)
         else:
             feeds[spec.name] = [_array(generator, spec, shape, choice, profile) for _ in range(count)]
@@ -128,8 +132,8 @@ def _array(generator: np.random.Generator, spec: InputSpec, shape: tuple[int, ..
     if choice is not None and (is_integer(dtype) or dtype.kind == "f"):
         low, high = choice[0], choice[-1]
         if len(choice) == 2 and low <= high:
-            return generator.integers(low, high + 1, shape).astype(dtype)
-        return np.asarray(choice)[generator.integers(0, len(choice), shape)].astype(dtype).reshape(shape)
+            return np.asarray(generator.integers(low, high + 1, shape)).astype(dtype)
+        return np.asarray(np.asarray(choice)[generator.integers(0, len(choice), shape)]).astype(dtype)
     _, low, high = PROFILES[profile]
     if is_integer(dtype):
         if "mask" in spec.name.lower() and profile == 0:

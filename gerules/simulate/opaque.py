@@ -67,12 +67,12 @@ def random_array(
     """Random contents of a type: floats normal with deviation 1, integers from `low` to `high` (inclusive), fair bool
     coins, short words."""
     if dtype.kind == "b":
-        return generator.integers(0, 2, shape).astype(np.bool_)
+        return np.asarray(generator.integers(0, 2, shape)).astype(np.bool_)
     if dtype.kind == "O":
         words = np.array(["a", "b", "word", "Word", ""], dtype=object)
         return np.asarray(words[generator.integers(0, len(words), shape)], dtype=object).reshape(shape)
     if is_integer(dtype):
-        return generator.integers(low, min(high, largest(dtype)) + 1, shape).astype(dtype)
+        return np.asarray(generator.integers(low, min(high, largest(dtype)) + 1, shape)).astype(dtype)
     if dtype.kind == "c":
         return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)).astype(dtype)
     return np.asarray(generator.standard_normal(shape), dtype=np.float64).astype(dtype)

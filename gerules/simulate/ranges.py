@@ -15,7 +15,8 @@ _MANY: Final = 1 << 31
 
 def integer_ranges(model: ir.Model, binding: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """For inputs that index something of known size: (low, high), inclusive; for those that are only compared with
-    constants: these constants. Others are left out. Bodies are followed as far as they capture values."""
+    constants: these constants and another number, several times over. Others are left out. Bodies are followed as far
+    as they capture values."""
     found: dict[str, tuple[int, ...]] = {}
     for value in model.graph.inputs:
         if value.name is None or value.name in model.graph.initializers:
@@ -24,8 +25,9 @@ def integer_ranges(model: ir.Model, binding: Mapping[str, int]) -> dict[str, tup
         if bound < _MANY:
             found[value.name] = (0, max(bound - 1, 0))
         elif constants:
-            # A pair would read as a range, so two constants are given twice over.
-            found[value.name] = tuple(constants * 3) if len(constants) < 3 else tuple(constants)
+            # What equals none of them takes the other branch.
+            choices = [*constants, constants[0] // 2 if constants[0] > 1 else constants[0] + 1]
+            found[value.name] = tuple(choices * 2)  # a pair would read as a range
     return found
 
 

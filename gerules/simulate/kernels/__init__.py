@@ -17,6 +17,7 @@ from gerules.simulate.kernels import (
     resize,
     sequence,
     shape,
+    text,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "resize",
     "sequence",
     "shape",
+    "text",
 ]

@@ -79,3 +79,24 @@ def _lookup(strings: Sequence[str], numbers: Sequence[int], default_string: str,
         return (np.array(found, dtype=object).reshape(x.shape),)
 
     return compute
+
+
+@kernel("Normalizer", domain=_DOMAIN)
+def normalizer(spec: NodeSpec) -> Kernel:
+    """Each row divided by its largest element (MAX, signs as they are), sum of sizes (L1) or length (L2); rows whose
+    norm is 0 stay."""
+    norm = spec.get("norm", "MAX")
+    if norm not in ("MAX", "L1", "L2"):
+        raise ValueError(f"there is no norm {norm}")
+
+    def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
+        x = operands[0].astype(np.float32)
+        if norm == "MAX":
+            size = x.max(axis=-1, keepdims=True)
+        elif norm == "L1":
+            size = np.abs(x).sum(axis=-1, keepdims=True)
+        else:
+            size = np.sqrt(np.square(x).sum(axis=-1, keepdims=True))
+        return (np.divide(x, size, out=x.copy(), where=size != 0),)
+
+    return compute
