@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 
 from gerules.dsl import ast
 from gerules.dsl.duplicates import check_duplicates
@@ -35,11 +36,14 @@ from gerules.errors import Diagnostic, Span
 
 
 def check(
-    program: Program, known_functions: Collection[str] | None = None, known_tables: Collection[str] | None = None
+    program: Program,
+    known_functions: Collection[str] | Mapping[str, str] | None = None,
+    known_tables: Collection[str] | None = None,
 ) -> list[Diagnostic]:
     """All errors and warnings of a program that is put together.
 
-    `known_functions`: names of the host functions that there are; None: declared functions are taken on trust.
+    `known_functions`: the host functions that there are, by name, or with their signatures, which then have to agree;
+    None: declared functions are taken on trust.
     `known_tables`: names of the tables that are filled from outside; None: those of the language.
     """
     report = Report()
@@ -123,7 +127,7 @@ def _opset(program: Program, statement: ast.Opset, report: Report) -> None:
 def _declarations(
     program: Program,
     words: Vocabulary,
-    known_functions: Collection[str] | None,
+    known_functions: Collection[str] | Mapping[str, str] | None,
     known_tables: Collection[str] | None,
     report: Report,
 ) -> None:
@@ -138,7 +142,7 @@ def _declarations(
     for declaration in declared:
         _types(declaration, report)
     if known_functions is not None:
-        _functions(program, words, known_functions, report)
+        _functions(program, known_functions, report)
     _tables(program, words, known_tables, report)
     for let in program.lets.values():
         if len(set(let.params)) < len(let.params):
@@ -156,22 +160,38 @@ def _types(statement: ast.TableDecl | ast.FunctionDecl, report: Report) -> None:
         if typed is not None and typed.name not in COLUMN_TYPES:
             hint = did_you_mean(typed.name, COLUMN_TYPES) or f"types are {listed(COLUMN_TYPES, 'and', 20)}"
             report.add("GR172", f"unknown type {typed.name}", typed, hint)
+        elif typed is not None and isinstance(statement, ast.TableDecl):
+            what = f"rows cannot hold a {typed.name}" if typed.name in _NO_COLUMN else "a column has one value a row"
+            if typed.name in _NO_COLUMN or typed.suffix:
+                report.add(
+                    "GR172", what, typed, "columns are op, str, int, float, bool, dtype, ... without `?` and `*`"
+                )
 
 
-def _functions(program: Program, words: Vocabulary, known: Collection[str], report: Report) -> None:
-    rewritten = {
-        e.statement.left.head.id
-        for e in program.rewrites.values()
-        if isinstance(e.statement.left, ast.Call) and isinstance(e.statement.left.head, ast.Name)
-    }
+_NO_COLUMN = ("term", "const", "tensor", "any", "value")
+
+
+def _functions(program: Program, known: Collection[str] | Mapping[str, str], report: Report) -> None:
     for name, entry in program.functions.items():
-        if name in known or name in rewritten or entry.statement.result.name in ("term", "const"):
+        if name not in known and entry.statement.result.name in ("term", "const"):
             continue
-        hint = (
-            did_you_mean(name, known)
-            or "functions are written in Python and known by name; rules use those that there are"
-        )
-        report.add("GR161", f"there is no host function {name}", entry.statement, hint)
+        if name not in known:
+            hint = did_you_mean(name, known) or "functions are written in Python; rules declare those that there are"
+            report.add("GR161", f"there is no host function {name}", entry.statement, hint)
+        elif isinstance(known, Mapping) and _shape(known[name]) != _shape(signature(entry.statement)):
+            message = f"host function {name} has another signature"
+            report.add("GR161", message, entry.statement, f"declare it as `function {known[name]}`")
+
+
+def signature(function: ast.FunctionDecl) -> str:
+    """`fill(v: int, n: int) -> ints`."""
+    params = ", ".join(f"{p.name}: {p.type.name}{p.type.suffix}" for p in function.params)
+    return f"{function.name}({params}) -> {function.result.name}{function.result.suffix}"
+
+
+def _shape(text: str) -> list[str]:
+    """The types of a signature; names of parameters are free."""
+    return re.findall(r"(?::|->) *([\w?*]+)", text)
 
 
 def _tables(program: Program, words: Vocabulary, known: Collection[str] | None, report: Report) -> None:

@@ -186,6 +186,19 @@ class Program:
                 if entry.ruleset == name or entry.ruleset.startswith(name + "/"):
                     yield entry
 
+    def outside(self, schedule: str) -> tuple[str, ...]:
+        """Rewrites that a schedule (by full name) does not run, by full name; `user` is always run. Raises KeyError."""
+        named: list[str] = ["user"]
+        waiting: list[ast.Step] = list(self.schedules[schedule].statement.steps)
+        while waiting:
+            step = waiting.pop()
+            if isinstance(step, ast.RepeatStep):
+                waiting += step.steps
+            elif isinstance(step, ast.RunStep):
+                named += step.rulesets
+        run = {entry.full for name in named for entry in self.in_ruleset(name)}
+        return tuple(name for name in self.rewrites if name not in run)
+
     def without_example(self) -> tuple[str, ...]:
         """Rewrites that no example tests, by full name."""
         tested = {f"{e.ruleset}.{e.statement.name}" for e in self.examples}
@@ -216,7 +229,7 @@ def read(source: RuleSource) -> tuple[ast.RuleFile, tuple[Diagnostic, ...]]:
 def load_program(
     sources: Sequence[RuleSource],
     registry: RegistryLike,
-    known_functions: Collection[str] | None = None,
+    known_functions: Collection[str] | Mapping[str, str] | None = None,
     known_tables: Collection[str] | None = None,
 ) -> Program:
     """Parse, put together and check rule files. Raises GerulesError with all errors of all files.
@@ -233,7 +246,7 @@ def load_program(
 def check_program(
     sources: Sequence[RuleSource],
     registry: RegistryLike,
-    known_functions: Collection[str] | None = None,
+    known_functions: Collection[str] | Mapping[str, str] | None = None,
     known_tables: Collection[str] | None = None,
 ) -> tuple[Program, list[Diagnostic]]:
     """The program as far as it can be put together, and all errors and warnings by file and place."""

@@ -27,13 +27,9 @@ def check_rewrite(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Rew
     statement = entry.statement
     rule = Rule(program, vocabulary, entry.file, report, statement.over)
     left, right = strip(statement.left), strip(statement.right)
-    if isinstance(left, ast.Name | ast.Word | ast.Number | ast.Text | ast.ListExpr | ast.SetExpr):
-        message = (
-            "the left side is no operator term: it would match every value"
-            if isinstance(left, ast.Name)
-            else "the left side is no term"
-        )
-        report.add("GR168", message, statement.left, "a rewrite starts from an operator: `Relu(x) => ...`")
+    wrong = _no_start(rule, left)
+    if wrong:
+        report.add("GR168", wrong, statement.left, "a rewrite starts from an operator: `Relu(x) => ...`")
         return
     rule.bind(statement.left)
     if statement.both:
@@ -58,6 +54,22 @@ def check_rewrite(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Rew
         report.add("GR142", "both sides are the same", statement.right, "such a rule changes nothing")
     else:
         _growth(rule, statement, left)
+
+
+def _no_start(rule: Rule, left: ast.Node) -> str | None:
+    """Why a rewrite cannot start from this; None where it can."""
+    root = left
+    while isinstance(root, ast.Index | ast.Bind):
+        root = root.base if isinstance(root, ast.Index) else root.expr
+    if isinstance(root, ast.Name):
+        return "the left side is no operator term: it would match every value"
+    if not isinstance(root, ast.Call):
+        return "the left side is no term"
+    if isinstance(root.head, ast.Name) and not rule.terms.is_pattern_head(root.head):
+        name = root.head.id
+        if rule.vocabulary.is_function(name) or rule.vocabulary.is_relation(name):
+            return f"{name}(...) is computed, not rewritten: the left side is no operator term"
+    return None
 
 
 def _both_ways(rule: Rule, statement: ast.Rewrite) -> None:
@@ -185,7 +197,7 @@ def _conclusion(rule: Rule, conclusion: ast.Expr, assumption: bool) -> None:
         return
     if isinstance(conclusion, ast.Compare) and conclusion.op in ("==", ">=", "<="):
         for side in (conclusion.left, conclusion.right):
-            if isinstance(side, ast.Call) and rule.terms.is_pattern_head(side.head) and not _is_dimension(rule, side):
+            if isinstance(side, ast.Call) and rule.terms.is_pattern_head(side.head):
                 rule.terms.term(side, makes=True)
             elif (
                 isinstance(side, ast.Call)
@@ -200,10 +212,6 @@ def _conclusion(rule: Rule, conclusion: ast.Expr, assumption: bool) -> None:
     report.add("GR147", "this cannot be concluded", conclusion, hint)
 
 
-def _is_dimension(rule: Rule, call: ast.Call) -> bool:
-    return isinstance(call.head, ast.Name) and call.head.id not in VALUE_TERMS and call.head.id not in rule.terms.params
-
-
 def _operands(rule: Rule, call: ast.Call, assumption: bool) -> None:
     """The columns of a concluded relation; operators among them are looked up, dimensions of an assumption are not."""
     name = call.head.id if isinstance(call.head, ast.Name) else ""
@@ -211,11 +219,7 @@ def _operands(rule: Rule, call: ast.Call, assumption: bool) -> None:
     loose = rule.terms.loose
     rule.terms.loose = assumption and name == "likely"
     for operand in call.operands:
-        if (
-            isinstance(operand, ast.Call)
-            and rule.terms.is_pattern_head(operand.head)
-            and not _is_dimension(rule, operand)
-        ):
+        if isinstance(operand, ast.Call) and rule.terms.is_pattern_head(operand.head):
             rule.terms.term(operand, makes=True)
         elif isinstance(operand, ast.Symbol):
             rule.terms.symbol(operand)

@@ -119,17 +119,10 @@ class Sorts(ABC):
                 self._binders(part, found)
 
     def is_pattern_head(self, head: ast.Node) -> bool:
-        """Whether a call of it is a term of the graph (or a dimension term that rules rewrite), not a computation."""
+        """Whether a call of it is a term of the graph, not a computation."""
         if isinstance(head, ast.Name):
-            return head.id in VALUE_TERMS or head.id in self.params or self._is_term(head.id)
+            return head.id in VALUE_TERMS or head.id in self.params
         return True
-
-    def _is_term(self, name: str) -> bool:
-        """Functions with dimensions as results are terms that rules may rewrite."""
-        if name in ("broadcast", "product"):
-            return True
-        entry = self.program.functions.get(name)
-        return entry is not None and entry.statement.result.name in ("dim", "shape")
 
     def resolve(self, symbol: ast.Symbol) -> tuple[OperatorDef, ...] | None:
         """The definitions of an operator; None where there are none to check against, reported if at fault."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from gerules.dsl import ast
@@ -162,6 +163,9 @@ def _amount(rule: Rule, value: ast.Expr, report: Report) -> None:
     """Seconds: an expression over flops, bytes, elements and what the pattern binds."""
     rule.terms.static(value)
     number = literal(value)
+    if number is None and _least(value) < 0:
+        hint = "it is taken as it is: see to it that what is taken away is the smaller part"
+        report.add("GR149", "this cost can be negative", value, hint, severity="warning")
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     if isinstance(number, int | float) and number < 0:
         report.add("GR149", "a cost is not negative", value, "seconds, from 0 on")
@@ -173,6 +177,30 @@ def _amount(rule: Rule, value: ast.Expr, report: Report) -> None:
         place = next((n for n in walk(value) if isinstance(n, ast.Name) and n.id == name), value)
         hint = did_you_mean(name, names) or f"here there are {listed(names)}"
         report.add("GR140", f"nothing binds {name}", place, hint)
+
+
+def _least(value: ast.Expr) -> float:
+    """The least value that an amount can have when all that it speaks of is at least 0; 0 where that is not seen."""
+    low, _ = _range(value)
+    return low
+
+
+def _range(value: ast.Expr) -> tuple[float, float]:
+    if isinstance(value, ast.Number):
+        return float(value.value), float(value.value)
+    if isinstance(value, ast.Unary) and value.op == "-":
+        low, high = _range(value.operand)
+        return -high, -low
+    if isinstance(value, ast.Binary) and value.op in "+-*/":
+        (a, b), (c, d) = _range(value.left), _range(value.right)
+        if value.op == "+":
+            return a + c, b + d
+        if value.op == "-":
+            return a - d, b - c
+        if a >= 0 and c >= 0:
+            return 0.0, math.inf
+        return -math.inf, math.inf
+    return 0.0, math.inf
 
 
 def check_transfers(program: Program, vocabulary: Vocabulary, report: Report) -> None:
