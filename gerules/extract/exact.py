@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 from gerules.extract.elimination import eliminate
 from gerules.extract.model import Model, Way
 from gerules.extract.network import Encoding
 from gerules.extract.states import State, cycles
 
-CYCLE_ROUNDS = 60
+CYCLE_ROUNDS = 20  # how often all variables may be eliminated again because of cycles,
+CYCLE_WORK = 50_000  # beside this many
+THREES_WORK = 200_000  # steps in search of cycles of three
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ def short_cycles(model: Model) -> list[tuple[int, ...]]:
     """The cycles of two and three classes, each once; of three at most as many as a knot has classes. They are what a
     rewrite and its inverse make; forbidding them early saves most rounds."""
     found: list[tuple[int, ...]] = []
+    work = THREES_WORK
     for knot in model.knots:
         members = set(knot)
         needs = {cls: {c for way in model.ways[cls] for c in way.children if c in members} for cls in knot}
@@ -49,9 +53,10 @@ def short_cycles(model: Model) -> list[tuple[int, ...]]:
                     continue
                 if cls in needs[second]:
                     found.append((cls, second))
-            if threes >= len(knot):
-                continue
             for second in sorted(c for c in needs[cls] if c > cls):
+                work -= len(needs[second])
+                if threes >= len(knot) or work < 0:
+                    break
                 for third in sorted(c for c in needs[second] if c > cls):
                     if cls in needs[third] and threes < len(knot):
                         threes += 1
@@ -59,7 +64,8 @@ def short_cycles(model: Model) -> list[tuple[int, ...]]:
     return found
 
 
-def settle(encoding: Encoding) -> Settled:
+def settle(encoding: Encoding, deadline: float) -> Settled:
+    """Eliminate, forbid the cycles that come up, and again, until none does or the work or the time is spent."""
     model, network = encoding.model, encoding.network
     for short in short_cycles(model):
         encoding.forbid(short)
@@ -68,28 +74,28 @@ def settle(encoding: Encoding) -> Settled:
     bounds = dict(answer.bounds)
     doubtful = set(answer.inexact)  # variables: one of each group that is not known to be optimal
     group = network.groups()
-    for _ in range(CYCLE_ROUNDS):
+    work = CYCLE_WORK + CYCLE_ROUNDS * len(network.sizes)
+    while True:
         hard = {group[v] for v in doubtful}
         touched: set[int] = set()
         for cycle in cycles(model, encoding.read(states)):
             movable = [cls for cls in cycle if network.sizes[cls] > 1]
-            if any(group[cls] in hard for cls in movable) or not encoding.forbid(cycle):
+            if any(group[cls] in hard for cls in movable) or work < 0 or monotonic() > deadline:
                 doubtful.update(movable)
             else:
+                encoding.forbid(cycle)
                 touched.update(movable)
         if not touched:
             break
         group = network.groups()
         stale = {group[cls] for cls in touched}
         members = [v for v, leader in enumerate(group) if leader in stale]
+        work -= len(members)
         bounds = {leader: bound for leader, bound in bounds.items() if group[leader] not in stale}
         again = eliminate(network, members)
         states.update(again.states)
         bounds.update(again.bounds)
         doubtful = {v for v in doubtful if group[v] not in stale} | again.inexact
-    else:
-        for cycle in cycles(model, encoding.read(states)):
-            doubtful.update(cls for cls in cycle if network.sizes[cls] > 1)
     chosen = encoding.read(states)
     hard = {group[v] for v in doubtful}
     if hard and not cycles(model, chosen):

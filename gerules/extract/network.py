@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gerules.extract.elimination import Network
+from gerules.extract.elimination import Network, Table
 from gerules.extract.model import Model
 from gerules.extract.states import State
 
@@ -32,14 +32,26 @@ class Shared:
     start: int
 
 
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A variable of two states: whether a class takes a way that needs the following one, and the variable `before`
+    says the same of the edges before."""
+
+    cls: int
+    following: int
+    before: int | None
+
+
 @dataclass(frozen=True)
 class Encoding:
-    """`network` of a model: variable c is class c, its state i is `states[c][i]`, None where it is not needed."""
+    """`network` of a model: variable c is class c, its state i is `states[c][i]`, None where it is not needed. The
+    variables behind those of the classes are `defined` by them, in order."""
 
     model: Model
     network: Network
     states: tuple[tuple[State | None, ...], ...]
-    shared: list[Shared] = field(default_factory=list)
+    defined: list[Shared | Path] = field(default_factory=list)
+    squares: dict[tuple[tuple[int, ...], int], tuple[Table, Table]] = field(default_factory=dict)
 
     def read(self, answer: Mapping[int, int]) -> list[State | None]:
         return [states[answer[cls]] for cls, states in enumerate(self.states)]
@@ -47,36 +59,61 @@ class Encoding:
     def complete(self, chosen: Sequence[State | None]) -> list[int]:
         """A state for every variable from those of the classes: a value is on the engines where it is wanted."""
         answer = [states.index(state) for states, state in zip(self.states, chosen, strict=True)]
-        for shared in self.shared:
-            held = 0
-            for user in shared.users:
-                state = chosen[user]
-                if state is None:
-                    continue
+        for definition in self.defined:
+            if isinstance(definition, Path):
+                before = definition.before is None or answer[definition.before] == 1
+                cls = definition.cls
+                answer.append(int(before and _needs(self.model, cls, chosen[cls], definition.following)))
+            else:
+                answer.append(self._held(definition, chosen) - definition.start)
+        return answer
+
+    def _held(self, shared: Shared, chosen: Sequence[State | None]) -> int:
+        held = 0
+        for user in shared.users:
+            state = chosen[user]
+            if state is not None:
                 way = self.model.ways[user][state[0]]
                 if not way.tied and shared.cls in way.children:
                     held |= shared.bits.get(state[1], 0) if shared.bits else 1
-            own = chosen[shared.cls]
-            if own is not None and held and shared.bits:
-                held |= shared.bits.get(own[1], 0)
-            answer.append(max(held - shared.start, 0))
-        return answer
+        own = chosen[shared.cls]
+        if own is not None and held:
+            held |= shared.bits.get(own[1], 0)
+        return held
 
-    def forbid(self, cycle: Sequence[int]) -> bool:
-        """Forbid that each class of a cycle takes a way that needs the next one. False where the table is too large."""
+    def forbid(self, cycle: Sequence[int]) -> None:
+        """Forbid that each class of a cycle takes a way that needs the next one. Long cycles go over variables that
+        say whether all edges so far are taken, so that no table grows with the length."""
+        needs = [
+            [_needs(self.model, cls, state, following) for state in self.states[cls]]
+            for cls, following in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
+        ]
         size = 1
-        for cls in cycle:
-            size *= len(self.states[cls])
-        if size > CYCLE_ENTRIES:
-            return False
-        table = self.network.array(np.full([1] * len(cycle), self.network.infinity))
-        for axis, (cls, following) in enumerate(zip(cycle, [*cycle[1:], cycle[0]], strict=True)):
-            needs = [_needs(self.model, cls, state, following) for state in self.states[cls]]
-            shape = [1] * len(cycle)
-            shape[axis] = len(needs)
-            table = table * self.network.array([1 if need else 0 for need in needs]).reshape(shape)
-        self.network.add(tuple(cycle), table)
-        return True
+        for taken in needs:
+            size *= len(taken)
+        network = self.network
+        if size <= CYCLE_ENTRIES:
+            table = network.array(np.full([1] * len(cycle), network.infinity))
+            for axis, taken in enumerate(needs):
+                shape = [1] * len(cycle)
+                shape[axis] = len(taken)
+                table = table * network.array(taken).reshape(shape)
+            network.add(tuple(cycle), table)
+            return
+        before: int | None = None
+        for cls, following, taken in zip(cycle[:-1], cycle[1:], needs[:-1], strict=True):
+            path = network.variable([0, 0])
+            self.defined.append(Path(cls, following, before))
+            allowed = [[[int(t) == now, now == 0] for now in (0, 1)] for t in taken]  # [state][now][before is 0]
+            table = network.array([[[0 if ok else network.infinity for ok in row[::-1]] for row in r] for r in allowed])
+            if before is None:
+                network.add((cls, path), table[:, :, 1])
+            else:
+                network.add((cls, path, before), table)
+            before = path
+        assert before is not None
+        last = network.array([[0, network.infinity if t else 0] for t in needs[-1]])
+        network.add((cycle[-1], before), last)
 
 
 def encode(model: Model) -> Encoding:
@@ -152,35 +189,48 @@ def _share(encoding: Encoding, cls: int, users: Sequence[int], engines: list[int
     infinity = network.infinity
     moves = model.moves[cls]
     bits = {engine: 1 << at for at, engine in enumerate(engines)}
-    start = 1 if only and cls in model.forced else 0
-    sets = range(start, 1 << len(engines) if engines else 2)
-    table: list[list[int]] = []
+    start = int(only and _always(model, cls, users))
+    held, square = _sets(encoding, tuple(engines), start)
+    rows: list[Table] = []
+    by_engine: dict[int, Table] = {}
     for own in encoding.states[cls]:
-        row: list[int] = []
-        for held in sets:
+        here = model.engines if own is None else own[1]
+        if here not in by_engine:
             if own is None or moves is None:
-                row.append(infinity if own is None and held else 0)
-            elif held and bits.get(own[1], 0) & ~held:
-                row.append(infinity)  # where it is made it is: one set for one meaning
+                row = network.array([infinity if own is None and chosen else 0 for chosen in held])
             else:
-                row.append(sum(moves[own[1]][engine] for engine, bit in bits.items() if held & bit))
-        table.append(row)
-    variable = network.variable([0] * len(sets))
-    network.add((cls, variable), network.array(table))
-    encoding.shared.append(Shared(cls, tuple(users), bits, start))
-    nowhere = model.engines
-    square = network.array(
-        [
-            [
-                0 if held & (bits.get(e, held) if bits else 1) or (bits and e not in bits) else infinity
-                for e in range(nowhere)
-            ]
-            + [0]
-            for held in sets
-        ]
-    )
+                row = square[:, :-1] @ network.array([moves[here][e] if engines else 0 for e in range(model.engines)])
+                if here in bits:  # where it is made it is: one set for one meaning
+                    row = np.where((held == 0) | (held & bits[here] != 0), row, infinity)
+            by_engine[here] = row
+        rows.append(by_engine[here])
+    variable = network.variable([0] * len(held))
+    network.add((cls, variable), np.stack(rows))
+    encoding.defined.append(Shared(cls, tuple(users), bits, start))
+    covered = network.array([1 if not bits or e in bits else 0 for e in range(model.engines)] + [0])
+    missing = (1 - square) * covered * infinity
     for user in users:
-        network.add((variable, user), square[:, _wanted_on(encoding, user, cls, nowhere)])
+        network.add((variable, user), missing[:, _wanted_on(encoding, user, cls, model.engines)])
+
+
+def _always(model: Model, cls: int, users: Sequence[int]) -> bool:
+    """Whether some user needs a value whatever is chosen."""
+    return any(
+        user in model.forced and all(not way.tied and cls in way.children for way in model.ways[user]) for user in users
+    )
+
+
+def _sets(encoding: Encoding, engines: tuple[int, ...], start: int) -> tuple[Table, Table]:
+    """The sets of the engines given from `start` on, as bit masks and as rows of 0 and 1 (one column for each engine
+    and one for nowhere); with no engines given, nothing and everything."""
+    key = (engines, start)
+    if key not in encoding.squares:
+        nowhere = encoding.model.engines
+        held = np.arange(start, 1 << len(engines) if engines else 2)
+        columns = [held >> engines.index(e) & 1 if e in engines else held * (not engines) for e in range(nowhere)]
+        square = np.stack([*columns, held * 0], axis=1)
+        encoding.squares[key] = held, encoding.network.array(square)
+    return encoding.squares[key]
 
 
 def _wanted_on(encoding: Encoding, user: int, cls: int, nowhere: int) -> list[int]:

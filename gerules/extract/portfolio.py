@@ -87,15 +87,17 @@ def _input(problem: Problem, deadline: float, limits: Limits) -> tuple[tuple[flo
 def solve_model(model: Model, given: Mapping[int, int], deadline: float, limits: Limits) -> Placed:
     """The best states found for a model, and a bound. `given` is the input graph's option for the problem's classes."""
     encoding = encode(model)
-    settled = settle(encoding)
+    settled = settle(encoding, deadline)
     states = settled.states
     slack = 0  # between what the hard parts cost and their bounds
     methods = ["elimination"]
     stops: list[str] = []
-    for part in settled.parts:
+    for at, part in enumerate(settled.parts):
+        now = monotonic()
+        until = now + (deadline - now) / (len(settled.parts) - at)
         guess = [states[cls] for cls in part.classes]
         bound = _in_terms_of(part, encoding, states, settled.group)
-        found = search(part.model, guess, given, bound, deadline, limits)
+        found = search(part.model, guess, given, bound, until, limits)
         for cls, state in zip(part.classes, found.states, strict=True):
             states[cls] = state
         slack += found.cost - found.bound

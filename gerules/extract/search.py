@@ -52,7 +52,7 @@ def search(
         if tuple(start) in tried:
             continue
         tried.add(tuple(start))
-        states, cost, improved, cut = _descend(model, start, deadline, limits)
+        states, cost, improved, cut = _descend(model, start, method == "elimination", deadline, limits)
         stopped = stopped or cut
         if best is None or cost < best.cost:
             best = Found(states, cost, bound, "one-swap" if improved else method, None)
@@ -89,17 +89,18 @@ def _incumbent(model: Model, given: Mapping[int, int], fallback: Sequence[State]
 
 
 def _descend(
-    model: Model, start: list[State], deadline: float, limits: Limits
+    model: Model, start: list[State], placed: bool, deadline: float, limits: Limits
 ) -> tuple[list[State | None], int, bool, str | None]:
-    """Place, swap, place again until nothing falls: the states needed, their cost, whether swaps helped, and the
-    limit that cut it."""
+    """Place (unless the start is `placed`), swap, place again until nothing falls: the states needed, their cost,
+    whether swaps helped, and the limit that cut it."""
     states = start
     cost: int | None = None
     improved = False
     cut: str | None = None
-    for _ in range(ROUNDS):
-        placed = place(model, states)
-        swapper = Swapper(model, _filled(placed, states))
+    for at in range(ROUNDS):
+        if at or not placed:
+            states = _filled(place(model, states), states)
+        swapper = Swapper(model, states)
         before = swapper.total
         cut = swapper.improve(limits.attempts, deadline)
         if cost is not None and swapper.total >= cost:

@@ -140,3 +140,15 @@ def tower(blocks: int, engines: int = 4, rewrites: int = 0, seed: int = 1) -> Pr
         if block % 8 == 7 and block > blocks // 2 and skips:
             value = build.node(value, skips.pop(), kind="host")
     return build.problem(value)
+
+
+def tangle(length: int, window: int, engines: int = 4, rewrites: int = 0, seed: int = 1) -> Problem:
+    """Nodes of two operands drawn from the last `window` values: far from any tree."""
+    build = Builder(seed, engines, rewrites)
+    recent = [build.input()]
+    for _ in range(length):
+        first, second = build.random.choice(recent), recent[-1]
+        kind = build.random.choice(["vector", "vector", "matrix", "host"])
+        recent.append(build.node(*dict.fromkeys((first, second)), kind=kind))
+        del recent[:-window]
+    return build.problem(*recent[-3:])
