@@ -60,12 +60,15 @@ class Contraction:
         self.colour = list(colours)
         self.join = join
         self.version = [0] * count
-        self.kinds: list[dict[int, set[int]]] = [{} for _ in range(count)]
+        self.kinds: list[dict[int, frozenset[int]]] = [{} for _ in range(count)]
         self.before: list[set[int]] = [set() for _ in range(count)]
         self.ordering = Ordering(order)
         self.work = 0
+        single: dict[int, frozenset[int]] = {}
         for source, target, kind in edges:
-            self.kinds[source].setdefault(target, set()).add(kind)
+            alone = single.get(kind) or single.setdefault(kind, frozenset((kind,)))
+            known = self.kinds[source].get(target)
+            self.kinds[source][target] = alone if known is None else known | alone
             self.before[target].add(source)
 
     def find(self, element: int) -> int:
@@ -137,18 +140,12 @@ class Contraction:
             before[x].discard(lose)
             before[x].add(keep)
             known = kinds[keep].get(x)
-            if known is None:
-                kinds[keep][x] = found
-            else:
-                known |= found
+            kinds[keep][x] = found if known is None or known is found else known | found
         for x in before[lose]:
             self.work += 1
             found = kinds[x].pop(lose)
             known = kinds[x].get(keep)
-            if known is None:
-                kinds[x][keep] = found
-            else:
-                known |= found
+            kinds[x][keep] = found if known is None or known is found else known | found
             before[keep].add(x)
         kinds[lose], before[lose] = {}, set()
         self._parent[lose] = keep

@@ -46,12 +46,14 @@ class _Permit:
         answer = self._known.get(key)
         if answer is None:
             first, second = self._kinds[kind]
-            if source_size != 1:
-                first = replace(first, size=source_size)
-            if target_size != 1:
-                second = replace(second, size=target_size)
+            first, second = _sized(first, source_size), _sized(second, target_size)
             answer = self._known[key] = bool(self._may_merge(first, second))
         return answer
+
+
+def _sized(f: NodeFacts, size: int) -> NodeFacts:
+    # Written out because it is called for every merge, and `replace` takes four times as long.
+    return NodeFacts(f.name, f.engine, f.op, f.domain, f.stream, f.label, f.dynamic, size, f.dtype, f.elements)
 
 
 def merge_units(
@@ -75,31 +77,30 @@ def merge_units(
     level = levels_of(order, edges, lambda s, t: (s, t) not in forbidden)
     order = level_order(order, edges, level)
     candidates = [e for e in edges if join(units.engine[e[0]], units.engine[e[1]]) is not None]
-    inside = [e for e in candidates if level[e[0]] == level[e[1]] and (e[0], e[1]) not in forbidden]
-
-    first_answer = by_target(order, inside)
-    ways = [by_target(order, candidates), by_source(order, candidates)]
+    ways = [by_source(order, candidates), by_target(order, candidates)]
     if len(order) <= SMALL:
         ways.append(by_distance(order, candidates))
-    attempts = list(ways)
-    attempts += [[*first_answer, *pairs] for pairs in ways[:2]]
+    least = _least_possible(len(order), candidates)
     budget = SEARCH_STEPS_PER_EDGE * (len(edges) + len(order)) + 100_000
-    best: list[int] | None = None
-    fewest = 0
-    for pairs in attempts:
+    best: list[int] = []
+    fewest = len(order) + 1
+    for pairs in ways:
         contraction = Contraction(order, edges, weights, units.engine, join)
-        merge_pairwise(contraction, pairs, permit, budget)
+        if not merge_pairwise(contraction, pairs, permit, budget):
+            # Searches are long here. What is inside a level merges without any; the rest as far as there is time.
+            inside = [e for e in candidates if level[e[0]] == level[e[1]] and (e[0], e[1]) not in forbidden]
+            contraction = Contraction(order, edges, weights, units.engine, join)
+            merge_pairwise(contraction, [*by_target(order, inside), *pairs], permit, budget)
         roots = [contraction.find(u) for u in range(len(order))]
-        count = len(set(roots))
-        if best is None or count < fewest:
-            best, fewest = roots, count
-        if fewest == _least_possible(len(order), candidates, forbidden):
+        if len(set(roots)) < fewest:
+            best, fewest = roots, len(set(roots))
+        if fewest == least:
             break
-    return best or []
+    return best
 
 
-def _least_possible(count: int, candidates: Sequence[tuple[int, int, int]], forbidden: set[tuple[int, int]]) -> int:
-    """A lower bound for the number of clusters: connected pieces over permitted edges, cycles not looked at."""
+def _least_possible(count: int, candidates: Sequence[tuple[int, int, int]]) -> int:
+    """A lower bound for the number of clusters: pieces joined by edges that engines admit; cycles not looked at."""
     parent = list(range(count))
     pieces = count
     for source, target, _ in candidates:

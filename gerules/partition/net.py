@@ -89,14 +89,15 @@ def net_of(graph: ir.Graph, more: Mapping[str, ValueType] = MappingProxyType({})
     _check_names(nodes)
     producer: dict[str, tuple[int, int]] = {}
     types: dict[str, ValueType] = {}
+    known = _Types()
     for index, node in enumerate(graph):
         for output, value in enumerate(node.outputs):
             if value.name:
                 producer[value.name] = (index, output)
-                types[value.name] = _type_of(value)
+                types[value.name] = known.of(value)
     for value in (*graph.inputs, *graph.initializers.values(), *graph.outputs):
         if value.name:
-            types[value.name] = _type_of(value)
+            types[value.name] = known.of(value)
     readers: dict[str, list[int]] = {}
     for index, plain in enumerate(nodes):
         for name in plain.reads:
@@ -107,7 +108,7 @@ def net_of(graph: ir.Graph, more: Mapping[str, ValueType] = MappingProxyType({})
         inputs=tuple(v.name or "" for v in graph.inputs),
         outputs=tuple(v.name or "" for v in graph.outputs),
         initializers=frozenset(graph.initializers),
-        types={**types, **{name: known for name, known in more.items() if name in types}},
+        types={**types, **{name: said for name, said in more.items() if name in types}},
         producer=producer,
         readers={name: tuple(found) for name, found in readers.items()},
         before=before,
@@ -162,16 +163,22 @@ def _node_of(node: ir.Node) -> Node:
     )
 
 
-def _type_of(value: ir.Value) -> ValueType:
-    shape: tuple[int | str | None, ...] | None = None
-    if value.shape is not None:
-        shape = tuple(d if isinstance(d, int) else d.value for d in value.shape)
-    elif value.const_value is not None:
-        shape = tuple(d if isinstance(d, int) else d.value for d in value.const_value.shape)
-    name = type_name(value.type)
-    if name is None and value.const_value is not None:
-        name = name_of_onnx(value.const_value.dtype)
-    return ValueType(name or "", shape)
+class _Types:
+    """Types of values, equal ones made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, tuple[int | str | None, ...] | None], ValueType] = {}
+
+    def of(self, value: ir.Value) -> ValueType:
+        kind, constant = value.type, value.const_value
+        shape: ir.ShapeProtocol | None = value.shape
+        name = name_of_onnx(kind.dtype) if type(kind) is ir.TensorType else type_name(kind)
+        if constant is not None:
+            name = name or name_of_onnx(constant.dtype)
+            shape = constant.shape if shape is None else shape
+        extents = None if shape is None else tuple(d if isinstance(d, int) else d.value for d in shape)
+        key = (name or "", extents)
+        return self._made.get(key) or self._made.setdefault(key, ValueType(*key))
 
 
 def _check_names(nodes: Sequence[Node]) -> None:

@@ -22,7 +22,7 @@ def place(reads, engines, **options):
         ([[], [0], [1], [2], [3, 0]], "ABCBA", {}, (0, 4), "cycle", ("n0", "n1", "n2", "n3", "n4")),
         ([[], []], "AA", {}, (0, 1), "unjoined", ()),
         ([[], [0]], "AA", {"may_merge": lambda a, b: False}, (1, 0), "rule", ("n0", "n1")),
-        ([[], [0], [1]], "AAA", {"may_merge": lambda a, b: a.size + b.size < 3}, (1, 2), "rule", ("n1", "n2")),
+        ([[], [0], [1]], "AAA", {"may_merge": lambda a, b: a.size + b.size < 3}, (0, 1), "rule", ("n0", "n1")),
     ],
 )
 def test_obstacles(reads, engines, options, pair, kind, path):
