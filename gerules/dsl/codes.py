@@ -90,6 +90,6 @@ CODES: Mapping[str, str] = {
     # --- not yet
     "GR190": "studies are not run yet",
     "GR191": "tables are not read from files yet",
-    "GR192": "`shuffle` is not run yet",
+    "GR192": "steps of this mode are not run yet",
     "GR193": "registries other than ONNX's are not loaded yet",
 }

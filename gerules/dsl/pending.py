@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from gerules.dsl import ast
 from gerules.dsl.program import Entry, Program
 from gerules.errors import Diagnostic
@@ -24,16 +26,16 @@ def pending_table(table: Entry[ast.TableDecl]) -> Diagnostic | None:
     )
 
 
-def pending_steps(schedule: Entry[ast.Schedule]) -> list[Diagnostic]:
-    """The messages for the steps of a schedule that are not run yet."""
+def pending_steps(schedule: Entry[ast.Schedule], runs: Collection[str] = ("saturate", "run")) -> list[Diagnostic]:
+    """The messages for the steps of a schedule whose mode is not among those that can be run."""
     found: list[Diagnostic] = []
     waiting: list[ast.Step] = list(schedule.statement.steps)
     while waiting:
         step = waiting.pop(0)
         if isinstance(step, ast.RepeatStep):
             waiting = [*step.steps, *waiting]
-        elif isinstance(step, ast.RunStep) and step.mode == "shuffle":
-            message = "`shuffle` is read and checked, but rules are not run one by one in a drawn order yet"
+        elif isinstance(step, ast.RunStep) and step.mode not in runs:
+            message = f"`{step.mode}` is read and checked, but not run yet"
             found.append(
                 Diagnostic(
                     "GR192", message, step.span, hint="`run` and `saturate` run all rules of an iteration at once"

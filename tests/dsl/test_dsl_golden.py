@@ -102,6 +102,12 @@ def test_every_code_has_a_golden_text() -> None:
     assert shown_codes - set(CODES) == set()
 
 
+def test_every_code_is_in_the_reference() -> None:
+    reference = (ROOM.parents[1] / "docs" / "language.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (GR\d{3}) \| (.*) \|$", reference, re.MULTILINE))
+    assert rows == dict(CODES)
+
+
 def test_golden_texts_have_their_rules() -> None:
     alone = {p.stem for p in GOLDEN.glob("*.txt")} - {p.stem for p in CASES}
     assert alone == {"GR115_cannot_read"}
