@@ -104,22 +104,20 @@ def find_borders(
             home = next((at for at in range(count) if value in reads[at]), 0)
             leaving[home].add(value)
             given[home].add(value)
-    inputs = set(net.inputs)
+    rank = {value: at for at, value in enumerate(dict.fromkeys(net.inputs))}
     borders = []
     for at in range(count):
-        initializers = (reads[at] & all_initializers) | given[at]
-        unknown = reads[at] - inputs - initializers - net.producer.keys()
+        initializers = {v for v in reads[at] if v in all_initializers} | given[at]
+        unknown = [v for v in reads[at] if v not in rank and v not in initializers and v not in net.producer]
         if unknown:
             what = f"value {min(unknown)!r} is read and nothing makes it"
             raise InternalFault(Diagnostic("GR902", what, node=min(unknown)))
         position = {value: net.producer.get(value, (-1, 0)) for value in leaving[at]}
+        own = sorted((v for v in reads[at] | given[at] if v in rank), key=rank.__getitem__)
         borders.append(
             Border(
-                inputs=(
-                    *(v for v in dict.fromkeys(net.inputs) if v in reads[at] and v not in all_initializers),
-                    *arriving[at],
-                ),
-                optional_inputs=tuple(v for v in dict.fromkeys(net.inputs) if v in initializers),
+                inputs=(*(v for v in own if v not in initializers), *arriving[at]),
+                optional_inputs=tuple(v for v in own if v in initializers),
                 outputs=tuple(sorted(leaving[at], key=lambda v: (position[v], v))),
                 initializers=frozenset(initializers),
             )

@@ -80,8 +80,10 @@ def split(
     channels = tuple(replace(c, bytes=_size_of(c.value, infos, sizes or {})) for c in channels)
     source = _Source(whole, infos)
     items = [
-        _partition(source, clustering, cluster, border, channels if border_nodes else None)
-        for cluster, border in zip(clustering.clusters, borders, strict=True)
+        _partition(source, clustering, cluster, border, pairs)
+        for cluster, border, pairs in zip(
+            clustering.clusters, borders, _pairs_of(clustering, channels if border_nodes else None), strict=True
+        )
     ]
     if border_nodes:
         if not items:
@@ -123,7 +125,8 @@ def _border_types(
     if any(v not in infos or not (protos.is_typed(infos[v].type) and protos.has_rank(infos[v].type)) for v in crossing):
         for name, info in protos.inferred(model).items():
             known = infos.get(name)
-            if known is None or not protos.is_typed(known.type) or not protos.has_rank(known.type):
+            lacking = known is None or not protos.is_typed(known.type) or not protos.has_rank(known.type)
+            if lacking and protos.is_typed(info.type):
                 better = onnx.ValueInfoProto()
                 better.CopyFrom(known if known is not None else info)
                 better.type.CopyFrom(info.type)
@@ -157,6 +160,7 @@ class _Source:
         for at, annotation in enumerate(model.graph.quantization_annotation):
             self.annotations.setdefault(annotation.tensor_name, []).append(at)
         self.initializer = {t.name: at for at, t in enumerate(model.graph.initializer)}
+        self.outputs = {v.name for v in model.graph.output}
         self.sparse = {t.values.name: at for at, t in enumerate(model.graph.sparse_initializer)}
 
     def frame(self, suffix: str) -> onnx.ModelProto:
@@ -176,32 +180,49 @@ class _Source:
         return self.infos[value]
 
 
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The channels that end in one cluster, and those that begin there, by peer index."""
+
+    arriving: list[Channel]
+    leaving: list[Channel]
+
+
+def _pairs_of(clustering: Clustering, channels: Sequence[Channel] | None) -> list[_Pairs | None]:
+    """The pairs of every cluster, by id; None for each in the plain form."""
+    if channels is None:
+        return [None] * len(clustering.clusters)
+    pairs = [_Pairs([], []) for _ in clustering.clusters]
+    for channel in channels:
+        pairs[channel.target].arriving.append(channel)
+        pairs[channel.source].leaving.append(channel)
+    return list(pairs)
+
+
 def _partition(
-    source: _Source, clustering: Clustering, cluster: Cluster, border: Border, channels: Sequence[Channel] | None
+    source: _Source, clustering: Clustering, cluster: Cluster, border: Border, pairs: _Pairs | None
 ) -> Partition:
+    """The file of one cluster: the plain form where `pairs` is None, else that with border nodes."""
     whole = source.model
     part = source.frame(f"{cluster.id:03d}")
     graph = part.graph
     nodes = [whole.graph.node[clustering.net.position[name]] for name in cluster.nodes]
-    arriving = [c for c in channels or () if c.target == cluster.id]
-    leaving = [c for c in channels or () if c.source == cluster.id]
-    handed = {c.value for c in arriving}
-    whole_outputs = set(clustering.net.outputs)
+    handed = dict.fromkeys(c.value for c in pairs.arriving) if pairs is not None else {}
 
     graph.input.extend(source.info(v) for v in border.inputs if v not in handed)
     graph.input.extend(source.info(v) for v in border.optional_inputs)
-    graph.output.extend(source.info(v) for v in border.outputs if channels is None or v in whole_outputs)
-    if channels is not None:
+    graph.output.extend(source.info(v) for v in border.outputs if pairs is None or v in source.outputs)
+    if pairs is not None:
         _import_borders(part)
-        graph.node.extend(_border_node(clustering, protos.PLACEHOLDER, c) for c in arriving)
+        graph.node.extend(_border_node(clustering, protos.PLACEHOLDER, c) for c in pairs.arriving)
     graph.node.extend(nodes)
-    if channels is not None:
-        graph.node.extend(_border_node(clustering, protos.END, c) for c in leaving)
+    if pairs is not None:
+        graph.node.extend(_border_node(clustering, protos.END, c) for c in pairs.leaving)
 
     values = dict.fromkeys(v for node in nodes for v in node.output if v)
     _copy_initializers(source, graph, border, values)
     faces = {v.name for v in (*graph.input, *graph.output)}
-    for value in dict.fromkeys((*handed_in_order(arriving), *values, *sorted(border.initializers))):
+    for value in dict.fromkeys((*handed, *values, *sorted(border.initializers))):
         if value in faces:
             continue
         if value in source.value_info:
@@ -212,11 +233,6 @@ def _partition(
     return Partition(
         cluster.id, cluster.engine, file_name(cluster, len(clustering.clusters)), part, border.inputs, border.outputs
     )
-
-
-def handed_in_order(channels: Sequence[Channel]) -> list[str]:
-    """The values of `channels`, each once."""
-    return list(dict.fromkeys(c.value for c in channels))
 
 
 def _copy_initializers(source: _Source, graph: onnx.GraphProto, border: Border, values: Mapping[str, None]) -> None:
