@@ -89,6 +89,7 @@ class _Inference:
         self.surrogates: dict[str, str] = {}
         self.symbols: dict[str, Dim] = {}
         self.declared: dict[ir.Value, Info] = {}
+        self.proto = self._proto()
 
     def run(self) -> dict[ir.Value, Info]:
         for graph in all_graphs(self.graph):
@@ -111,11 +112,10 @@ class _Inference:
 
     def _pass(self, known: Mapping[ir.Value, Info]) -> dict[ir.Value, Info] | None:
         """The types that inference finds, starting from the inputs and what is known already."""
-        proto = self._proto()
-        for graph, graph_proto in _parallel(self.graph, proto.graph):
+        for graph, graph_proto in _parallel(self.graph, self.proto.graph):
             self._prepare(graph, graph_proto, known)
         try:
-            inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+            inferred = onnx.shape_inference.infer_shapes(self.proto, data_prop=True)
         except Exception as error:  # InferenceError, ValueError and others, depending on the operator
             self.diagnostics.append(
                 Diagnostic(
@@ -166,7 +166,8 @@ class _Inference:
             entry.ClearField("type")
             # Inference wants an element type for the outputs of a body.
             declared = known.get(value) or self.declared.get(value, UNKNOWN)
-            if value in known or not is_tensor(declared.dtype):
+            defined = value.producer() is None and (value.is_graph_input() or value.is_initializer())
+            if defined or value in known or not is_tensor(declared.dtype):
                 self._set_type(entry, declared)
             else:
                 self._set_type(entry, Info(declared.dtype, None))

@@ -19,8 +19,9 @@ import onnx_ir as ir
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]  # no stubs
 
 from gerules.errors import Diagnostic, Refused, UsageFault
-from gerules.graph.check import check_proto, sorted_graphs
+from gerules.graph.check import check_proto
 from gerules.graph.external import Spill, check_external, external_tensors, uses_external_data
+from gerules.graph.order import sorted_graphs
 from gerules.graph.reading import (
     JSON_SUFFIXES,
     TEXT_SUFFIXES,
@@ -77,7 +78,7 @@ def _unsorted_warning(path: Path) -> tuple[Diagnostic, ...]:
 def _deserialize(source: Source) -> ir.Model:
     try:
         with _quiet():
-            model = ir.serde.deserialize_model(source.prepared)
+            model = _model(source.prepared)
     except Exception as error:  # onnx_ir raises whatever its parts raise
         raise Refused(
             fault(
@@ -90,6 +91,17 @@ def _deserialize(source: Source) -> ir.Model:
     folder = source.path.resolve().parent
     for tensor in external_tensors(model):
         tensor.base_dir = folder
+    return model
+
+
+def _model(proto: onnx.ModelProto) -> ir.Model:
+    """onnx_ir's model of a proto. An input that is an output too keeps the type it has as an input: onnx_ir has one
+    type for a value, and the one of the output is often the vaguer."""
+    model = ir.serde.deserialize_model(proto)
+    for value, entry in zip(model.graph.inputs, proto.graph.input, strict=True):
+        if value.is_graph_output():
+            value.shape = ir.serde.deserialize_type_proto_for_shape(entry.type)
+            value.type = ir.serde.deserialize_type_proto_for_type(entry.type)
     return model
 
 
@@ -170,7 +182,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         proto = ir.serde.serialize_model(model)
         source = source_of(model)
         if source is not None:
-            baseline = ir.serde.serialize_model(ir.serde.deserialize_model(source.prepared))
+            baseline = ir.serde.serialize_model(_model(source.prepared))
             restore(proto, baseline, source.original)
     return proto
 

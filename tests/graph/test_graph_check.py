@@ -13,8 +13,9 @@ import pytest
 from graph_models import HEAD, IF_MODEL, parse, write
 
 from gerules.errors import Refused
-from gerules.graph.check import check_proto, cycle_free_order, find_cycle, sorted_graphs
+from gerules.graph.check import check_proto
 from gerules.graph.io import check_model, load_model, source_of
+from gerules.graph.order import cycle_free_order, find_cycle, sorted_graphs
 
 Change = Callable[[onnx.ModelProto], None]
 PLAIN = "g (float[N,4] x) => (float[N,4] y) { h = Relu(x) y = Neg(h) }"

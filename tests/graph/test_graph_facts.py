@@ -196,3 +196,8 @@ def test_an_unread_result_without_type_is_unknown(tmp_path: Path) -> None:
     model.graph.outputs[0].shape = None
     model.graph.outputs[0].type = None
     assert infer_facts(model)[model.graph.outputs[0]] == UNKNOWN
+
+
+def test_an_input_that_is_an_output_keeps_its_type(tmp_path: Path) -> None:
+    model = load("g (float[N,4] x) => (float[?,?] x) { y = Relu(x) }", tmp_path)
+    assert known(model) == {"x": "f32[N,4]", "y": "f32[N,4]"}
