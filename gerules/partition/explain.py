@@ -102,8 +102,8 @@ def _path_around(clustering: Clustering, source: int, target: int) -> tuple[str,
 
 
 def _through_nodes(clustering: Clustering, allowed: set[int], source: int, target: int) -> tuple[str, ...]:
-    """A shortest walk over nodes of the `allowed` clusters from `source` out of it and into `target`. Clusters count as
-    joined inside: the walk may go on from any node of a cluster that it has reached."""
+    """The edges, as node names in a row, over which a path leads through the `allowed` clusters from `source` to
+    `target`. A cluster waits as a whole, so that a path may enter it at one node and leave it from another."""
     net = clustering.net
     edge: dict[tuple[int, int], tuple[str, str]] = {}
     for index in net.order:
