@@ -55,6 +55,7 @@ class Scope:
     registry: RegistryLike
     declared: dict[tuple[str, str], dict[str, OperatorDef]] = field(default_factory=dict)
     classes: dict[str, tuple[ast.ClassDecl, ast.RuleFile]] = field(default_factory=dict)
+    place_types: dict[tuple[str, str, int, bool], frozenset[str]] = field(default_factory=dict)
     _evaluated: dict[tuple[str, bool], Members] = field(default_factory=dict)
     _definitions: dict[str, OperatorDef] = field(default_factory=dict)
     _every: dict[tuple[str, str], tuple[OperatorDef, ...]] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gerules.dsl import ast
+from gerules.dsl.element_types import types_listed
 from gerules.dsl.lets import children, walk
 from gerules.dsl.program import Entry, Program
 from gerules.dsl.rule import Rule
@@ -50,6 +51,7 @@ def check_rewrite(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Rew
     rule.unbound(statement.right, "the right side may use what the left side or `when` binds")
     rule.idle([statement])
     _sides(rule, statement, sort, other)
+    _types(rule, statement)
     if left == right:
         report.add("GR142", "both sides are the same", statement.right, "such a rule changes nothing")
     else:
@@ -102,6 +104,14 @@ def _sides(rule: Rule, statement: ast.Rewrite, left: str, right: str) -> None:
     names = listed(o.name for o in definitions[-1].outputs) if definitions else ""
     message = f"{name} has several results ({names}), and the other side is one tensor: say which"
     rule.report.add("GR138", message, several, f"write `{name}(...)[0]`")
+
+
+def _types(rule: Rule, statement: ast.Rewrite) -> None:
+    """Both sides are one value, so they have an element type in common."""
+    left, right = rule.terms.types_of(statement.left), rule.terms.types_of(statement.right)
+    if left and right and not left & right:
+        message = f"the left side is {types_listed(left)}, and this is {types_listed(right)}"
+        rule.report.add("GR127", message, statement.right, "both sides are one value, of one element type")
 
 
 def _growth(rule: Rule, statement: ast.Rewrite, left: ast.Node) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from gerules.dsl import ast
+from gerules.dsl.element_types import ElementTypes
 from gerules.dsl.fits import RESULTS, Misfit, misfit, several_results
 from gerules.dsl.resolve import DTYPES
 from gerules.dsl.sorts import NODE, OPERATOR, REST, SORT_OF_KIND, TENSOR, Report
-from gerules.dsl.statics import Statics
 from gerules.dsl.suggest import listed
 from gerules.dsl.vocabulary import VALUE_TERMS
-from gerules.errors import GerulesError
 from gerules.registry.definition import VARIADIC, OperatorDef
 
 __all__ = ["NODE", "REST", "TENSOR", "Report", "Terms"]
 
 
-class Terms(Statics):
+class Terms(ElementTypes):
     """Checks patterns, and terms that are to be made."""
 
     def term(self, node: ast.Node, makes: bool, wanted: str = "") -> str:
@@ -120,19 +119,6 @@ class Terms(Statics):
                 "GR139", message, node.index, f"they are {listed(o.name for o in definitions[-1].outputs)}, from [0] on"
             )
 
-    def definitions_of(self, node: ast.Node) -> tuple[OperatorDef, ...]:
-        """The definitions that a call of an operator may mean; empty where unknown. Reports nothing."""
-        if not isinstance(node, ast.Call):
-            return ()
-        if isinstance(node.head, ast.Name):
-            return self.params.get(node.head.id, ())
-        if isinstance(node.head, ast.Symbol):
-            try:
-                return self.program.resolve(node.head, self.file, self.wide)
-            except GerulesError:
-                return ()
-        return ()
-
     # ------------------------------------------------------------------------------------------------ calls
 
     def _call(self, call: ast.Call, makes: bool, wanted: str) -> str:
@@ -184,10 +170,8 @@ class Terms(Statics):
         for place, operand in enumerate(call.operands):
             self.term(operand, makes, TENSOR)
             before_rest = before_rest and not isinstance(operand, ast.Rest)
-            inner = operand.expr if isinstance(operand, ast.Bind) else operand
-            name = operand.name if isinstance(operand, ast.Bind) else inner.id if isinstance(inner, ast.Name) else ""
-            if before_rest and name and not makes:
-                self._admit(name, place, definitions)
+            if before_rest:
+                self.admit(operand, place, definitions, makes)
         for keyword in call.keywords:
             kinds = {a.type for d in definitions for a in d.attributes if a.name == keyword.name}
             kind = "int" if keyword.name == RESULTS else kinds.pop() if len(kinds) == 1 else ""
@@ -201,18 +185,6 @@ class Terms(Statics):
                 self.list_pattern(keyword.value)
             else:
                 self.static(keyword.value)
-
-    def _admit(self, name: str, place: int, definitions: tuple[OperatorDef, ...]) -> None:
-        """Narrow the element types of a tensor to those that its place admits in some definition."""
-        admitted: set[str] = set()
-        for definition in definitions:
-            inputs = definition.inputs
-            operand = inputs[min(place, len(inputs) - 1)] if inputs else None
-            if operand is None or not operand.types:
-                return
-            admitted |= operand.types
-        if definitions:
-            self.types[name] = self.types.get(name, frozenset(admitted)) & admitted
 
     def _applied_name(self, call: ast.Call, name: str, makes: bool, wanted: str) -> str:
         if name in VALUE_TERMS:
