@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx
 import onnx.defs
+import onnx.shape_inference
 import onnx_ir as ir
 
 from gerules.graph.constants import ConstantTable, decode, is_inline
@@ -96,30 +97,73 @@ def _infer(query: _Query) -> tuple[Info, ...]:
         return weak
     symbols: dict[str, Dim] = {}
     surrogates: dict[str, str] = {}
-    types = {}
-    data = {}
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
     for position, operand in enumerate(operands):
         if operand is None:
             continue
         proto = type_proto(operand, surrogates, symbols)
         if proto is None:
             return weak
-        types[f"i{position}"] = proto.SerializeToString()
+        types[f"i{position}"] = proto
         if operand.constant_text is not None and is_inline(operand.constant_text):
-            data[f"i{position}"] = tensor_proto(operand.constant_text).SerializeToString()
+            data[f"i{position}"] = tensor_proto(operand.constant_text)
     imports = {"": onnx.defs.onnx_opset_version(), definition.domain: int(definition.since)}
+    ask = _ask_body if definition.has_body and not schema.has_type_and_shape_inference_function else _ask_schema
     try:
-        found = schema._infer_node_outputs(node.SerializeToString(), types, data, {}, imports, onnx.IR_VERSION)
+        found = ask(schema, node, types, data, imports)
     except Exception:  # whatever the inference of an operator raises, it says that this node is none
         return weak
     made = []
     for position in range(count):
-        serialized = found.get(f"o{position}")
-        info = UNKNOWN
-        if serialized is not None:
-            info = info_of_type(onnx.TypeProto.FromString(serialized), symbols)
+        result = found.get(f"o{position}")
+        info = UNKNOWN if result is None else info_of_type(result, symbols)
         made.append(weak[position] if info == UNKNOWN else info)
     return tuple(made)
+
+
+def _ask_schema(
+    schema: Any,
+    node: onnx.NodeProto,
+    types: Mapping[str, onnx.TypeProto],
+    data: Mapping[str, onnx.TensorProto],
+    imports: Mapping[str, int],
+) -> dict[str, onnx.TypeProto]:
+    """Types of the results by the operator's own inference function."""
+    found = schema._infer_node_outputs(
+        node.SerializeToString(),
+        {name: proto.SerializeToString() for name, proto in types.items()},
+        {name: proto.SerializeToString() for name, proto in data.items()},
+        {},
+        imports,
+        onnx.IR_VERSION,
+    )
+    return {name: onnx.TypeProto.FromString(proto) for name, proto in found.items()}
+
+
+def _ask_body(
+    schema: Any,
+    node: onnx.NodeProto,
+    types: Mapping[str, onnx.TypeProto],
+    data: Mapping[str, onnx.TensorProto],
+    imports: Mapping[str, int],
+) -> dict[str, onnx.TypeProto]:
+    """The same for an operator that has a function body and no inference function: by inference over a model of the
+    node alone, which looks into the body."""
+    model = onnx.ModelProto(ir_version=onnx.IR_VERSION)
+    for domain, version in imports.items():
+        model.opset_import.add(domain=domain, version=version)
+    model.graph.name = "node"
+    for name, proto in types.items():
+        model.graph.input.add(name=name).type.CopyFrom(proto)
+    for name, tensor in data.items():
+        model.graph.initializer.add().CopyFrom(tensor)
+        model.graph.initializer[-1].name = name
+    model.graph.node.append(node)
+    for name in node.output:
+        model.graph.output.add(name=name)
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    return {entry.name: entry.type for entry in inferred.graph.output}
 
 
 @cache

@@ -50,6 +50,9 @@ def infer(
         ("Optional", 15, {}, ["f32[N]"], ["optional(f32)[*]"]),
         ("Equal", 13, {}, ["f32[N]", "f32[N]"], ["bool[N]"]),
         ("ConstantOfShape", 9, {"value": "i64[1]|0100000000000000"}, ["i64[2]=[2,3]"], ["i64[2,3]"]),
+        # no inference function, but a function body
+        ("GreaterOrEqual", 12, {}, ["f32[N,2*M]", "f32[]"], ["bool[N,2*M]"]),
+        ("MeanVarianceNormalization", 13, {"axes": "[0, 2, 3]"}, ["f32[N,4,H,W]"], ["f32[N,4,H,W]"]),
         ("Squeeze", 11, {"axes": "[0]"}, ["f32[1,N]"], ["f32[N]"]),
         ("DequantizeLinear", 13, {}, ["u8[N,4]", "f32[]", "u8[]"], ["f32[N,4]"]),
     ],
