@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from gerules.simulate import kernels as _kernels  # fills the table
-from gerules.simulate.faults import fault
+from gerules.simulate.faults import SimulationFault, fault
 from gerules.simulate.kernel import Kernel, Mode, NodeSpec, Run, find_factory
 from gerules.simulate.reference import reference_kernel
 from gerules.simulate.schema import find_schema, make_node_proto, schema_body
@@ -38,7 +38,14 @@ class Selector:
         key = _spec_key(spec)
         found = self._kernels.get(key) if key is not None else None
         if found is None:
-            found = self._make(spec)
+            try:
+                found = self._make(spec)
+            except SimulationFault:
+                raise
+            except Exception as error:
+                reason = (str(error) or type(error).__name__).splitlines()[0]
+                message = f"{spec.op} ({spec.name}) cannot be prepared: {reason}"
+                raise fault("GR413", message, node=spec.name, hint="look at its attributes") from error
             if key is not None:
                 self._kernels[key] = found
                 if len(self._kernels) > _CACHE_SIZE:

@@ -205,7 +205,8 @@ def test_ours_is_right(case: Case, mode: Any) -> None:
 def test_what_onnx_reference_does(case: Case) -> None:
     model, feeds = _model(case)
     try:
-        got = ReferenceEvaluator(model).run(None, feeds)
+        with np.errstate(all="ignore"):
+            got = ReferenceEvaluator(model).run(None, feeds)
     except Exception:
         found = "fails"
     else:
