@@ -207,10 +207,10 @@ class _Elimination:
             if at % CLAMP_AFTER == CLAMP_AFTER - 1:
                 total = np.minimum(total, infinity)
         assert total is not None
-        least = np.minimum(total.min(axis=-1), infinity)
         if not scope:
-            self.bounds[self.group[v]] += int(least)
+            self.bounds[self.group[v]] += min(int(total.min()), infinity)
             return
+        least = np.minimum(total.min(axis=-1), infinity)
         if len(scope) == 1:
             n = scope[0]
             self.unary[n] = np.minimum(self.unary[n] + least, infinity)

@@ -10,9 +10,12 @@ from gerules.extract import Option, Problem, evaluate
 
 
 @st.composite
-def problems(draw: st.DrawFn, max_classes: int = 5, max_engines: int = 2, width: int = 2) -> Problem:
+def problems(
+    draw: st.DrawFn, max_classes: int = 5, max_engines: int = 2, width: int = 2, cycles: bool = False
+) -> Problem:
     """A problem with cycles, sharing, leaves, projections, pins and engines that are missing; it always has the
-    incumbent, made first, whose children are lower classes. Costs are small integers or halves, so sums are exact."""
+    incumbent, made first, whose children are lower classes. Costs are small integers or halves, so sums are exact.
+    With `cycles` each class can also be had for nothing from the next one."""
     classes = draw(st.integers(2, max_classes))
     engines = draw(st.integers(1, max_engines))
     number = st.integers(0, 8).map(lambda n: n / 2)
