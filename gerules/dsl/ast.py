@@ -471,13 +471,17 @@ AnyStatement = (
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """One parsed file. `ruleset` is its path below the rules root without suffix (`broadcast/implicit`), `user/NAME`
-    for a file that a user gives."""
+    """One parsed file.
+
+    `ruleset` is its path below the rules root without suffix (`broadcast/implicit`), `user/NAME` for a file that a user
+    gives; `broken` are the names that its unreadable statements would have declared.
+    """
 
     path: str
     ruleset: str
     source: str = field(repr=False)
     statements: tuple[AnyStatement, ...]
+    broken: tuple[str, ...] = ()
 
     def opset(self, domain: str) -> str | None:
         """The version that unversioned operators of `domain` (as written) stand for in this file."""

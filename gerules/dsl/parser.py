@@ -107,12 +107,14 @@ class _Reading:
         self._lines = [0, *(m.end() for m in re.finditer("\n", text))]
         self._statements: list[ast.AnyStatement] = []
         self._faults: list[Diagnostic] = []
+        self._broken: list[str] = []
 
     def read(self, ruleset: str) -> tuple[ast.RuleFile, list[Diagnostic]]:
         position: int | None = 0
         while position is not None:
             position = self._stretch(position)
-        return ast.RuleFile(self._path, ruleset, self._text, tuple(self._statements)), self._faults
+        broken = tuple(dict.fromkeys(self._broken))
+        return ast.RuleFile(self._path, ruleset, self._text, tuple(self._statements), broken), self._faults
 
     def _stretch(self, start: int) -> int | None:
         """Read from `start` up to the end or the first fault; where to go on after the fault."""
@@ -124,6 +126,9 @@ class _Reading:
         self._try(start, begin)
         statement = re.compile(r'(?:\s|"(?:[^"\\\n]|\\.)*"|#.*)*').match(self._text, begin)
         is_engine = statement is not None and self._word(statement.end()) == "engine"
+        declared = _DECLARED.match(self._text, statement.end()) if statement else None
+        if declared:
+            self._broken.append(declared[1])
         if not is_engine or not self._clauses(begin, following):
             self._faults.append(explain(self._situation(fault, at, begin, following)))
         return following if following < len(self._text) else None
@@ -245,6 +250,7 @@ class _Reading:
         return bool(found)
 
 
+_DECLARED = re.compile(r"[a-z]\w*[ \t]+((?:[a-z]\w*\.)*\w+)")
 _CLAUSE = re.compile(r"^[ \t]+(?=(?:supports|cost)\b|[a-z]\w*[ \t]*=(?!=))", re.MULTILINE)
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -266,10 +267,29 @@ def check_program(
         if file.source or not faults:  # else it could not be read
             files.append(file)
     program, faults_of_assembly = assemble(files, registry)
-    found += faults_of_assembly
-    found += check(program, known_functions, known_tables)
+    found += _own_faults(faults_of_assembly, files)
+    found += _own_faults(check(program, known_functions, known_tables), files)
     order = {file.path: index for index, file in enumerate(files)}
     return program, sorted(dict.fromkeys(found), key=lambda d: _place(d, order))
+
+
+_UNKNOWN_NAMES = frozenset({"GR130", "GR131", "GR132", "GR153", "GR158", "GR163", "GR164", "GR177"})
+
+
+def _own_faults(found: list[Diagnostic], files: Sequence[ast.RuleFile]) -> list[Diagnostic]:
+    """Without complaints of unknown names that a statement declares which could not be read: one report is enough."""
+    broken = {name for file in files for name in file.broken}
+    if not broken:
+        return found
+    sources = {file.path: file.source for file in files}
+    words = re.compile(r"[\w.]*\w")
+    return [
+        d
+        for d in found
+        if d.code not in _UNKNOWN_NAMES
+        or d.span is None
+        or broken.isdisjoint(words.findall(sources.get(d.span.file, "")[d.span.start : d.span.end]))
+    ]
 
 
 def _place(diagnostic: Diagnostic, order: Mapping[str, int]) -> tuple[int, int, str]:

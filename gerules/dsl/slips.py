@@ -354,7 +354,7 @@ def _brackets(s: Situation) -> Diagnostic | None:
                 "GR113", message, s.where(), hint=f"close it with `{_CLOSERS[opened.text]}`", labels=(label,)
             )
         return None
-    if s.open and (s.at_statement or s.token in ("=>", "<=>", "when", ":") or s.misread == "=>"):
+    if s.open and (s.at_statement or s.token in ("=>", "<=>", "->", "when", ":") or s.misread == "=>"):
         opened = s.open[-1]
         hint = f"a `{_CLOSERS[opened.text]}` is missing"
         return Diagnostic("GR113", f"`{opened.text}` is not closed", s.where(opened.start, 1), hint=hint)
@@ -394,6 +394,10 @@ def _chained(s: Situation) -> Diagnostic | None:
 
 
 def _unexpected(s: Situation) -> Diagnostic:
+    if s.token.startswith(".") and s.last == "..":
+        return Diagnostic(
+            "GR101", "`...` has a dot too many", s.where(s.at - 2, 3), hint="`..` stands for whatever else"
+        )
     expected = _expectations(s.expected)
     hint = f"here there may be {expected}" if expected else None
     if not s.token:

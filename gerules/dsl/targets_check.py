@@ -256,8 +256,20 @@ def check_merge(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Merge
             if isinstance(node, ast.Field) and is_field and node.name not in MERGE_FIELDS:
                 hint = did_you_mean(node.name, MERGE_FIELDS) or f"nodes have {listed(f'.{f}' for f in MERGE_FIELDS)}"
                 report.add("GR154", f"nodes of a merge have no field .{node.name}", node, hint)
+        _engine_names(rule, condition, report)
     _merge_conditions(rule, merge, nodes)
     rule.idle([merge])
+
+
+def _engine_names(rule: Rule, condition: ast.Expr, report: Report) -> None:
+    """What `.engine` is compared with is an engine."""
+    if not isinstance(condition, ast.Compare):
+        return
+    for field, other in ((condition.left, condition.right), (condition.right, condition.left)):
+        is_engine = isinstance(field, ast.Field) and field.name == "engine"
+        if is_engine and isinstance(other, ast.Symbol) and str(other) not in rule.terms.engine_names:
+            hint = did_you_mean(str(other), rule.terms.engine_names)
+            report.add("GR131", f"unknown engine {other}", other, hint)
 
 
 def _merge_conditions(rule: Rule, merge: ast.Merge, nodes: set[str]) -> None:
@@ -267,7 +279,8 @@ def _merge_conditions(rule: Rule, merge: ast.Merge, nodes: set[str]) -> None:
     rule.report = rule.terms.report = scratch
     rule.conditions(merge.when)
     rule.report = rule.terms.report = real
-    real.found += [d for d in scratch.found if d.code != "GR169"]
+    # Fields and engines have been looked at, with the words of merges.
+    real.found += [d for d in scratch.found if d.code not in ("GR169", "GR130")]
 
 
 def check_group(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Group], report: Report) -> None:

@@ -125,7 +125,7 @@ REFUSED = {
     "rewrite a: Transpose(x, perm=p) => Softmax(x, axis=p)": ["GR127"],
     "rewrite a: LSTM(x, w, r, ..) => x": ["GR138"],
     "group g: Relu(const(v))": ["GR155"],
-    "merge m: a -> b when a.engine == Npu": ["GR130"],
+    "merge m: a -> b when a.engine == Npu": ["GR131"],
     "merge m: a -> b when c.engine == a.engine": ["GR140"],
     "engine E:\n    cost = flop / 1e12\n    supports Relu(x)": ["GR140"],
     "engine E:\n    cost = 1us\n    supports Rleu(x)": ["GR130"],

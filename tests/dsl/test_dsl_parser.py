@@ -282,6 +282,7 @@ rewrite e: Relu(x) => x when x.rank = 1
     ]  # fmt: skip
     assert [getattr(s, "name", "opset") for s in file.statements] == ["opset", "b", "ok"]
     assert file.statements[1].doc == "kept"
+    assert file.broken == ("a", "c", "d", "E", "e")
 
 
 def test_a_statement_that_is_not_finished_does_not_hide_the_next() -> None:

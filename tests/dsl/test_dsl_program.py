@@ -250,6 +250,21 @@ def test_loading_raises_every_error_of_every_file(tmp_path: Path) -> None:
     assert places == sorted(places)
 
 
+def test_what_an_unreadable_statement_declares_is_not_called_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "a.rules"
+    path.write_text(
+        "opset ai.onnx 21\nclass Few = Relu | Abs;\nfunction good(a: int -> bool\nrewrite a Relu(x) => x\n"
+        "engine E:\n    cost = 1us us\n    supports Relu(x)\n"
+        "rewrite b[f in Few]: f(x) => x when good(x.rank)\nexample a: Relu(x: f32[]) => x\n"
+        "merge m: a -> b when a.engine == E\nrewrite c[f in Many]: f(x) => x\n",
+        "utf-8",
+    )
+    _, found = check_program([RuleSource(path, "user/a")], onnx_registry())
+    assert [(d.code, d.span.line) for d in found if d.span] == [
+        ("GR109", 2), ("GR113", 3), ("GR107", 4), ("GR116", 6), ("GR130", 11),
+    ]  # fmt: skip
+
+
 def test_shipped_rules_are_sound() -> None:
     _, found = check_program(shipped_sources(), onnx_registry())
     assert found == []
