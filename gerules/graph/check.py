@@ -89,7 +89,8 @@ class _Checker:
             self._check_nodes(function.node, scope, what)
             for name in function.output:
                 if name not in scope.position:
-                    self._error("GR335", f"result {name!r} of {what} is computed by none of its nodes", name)
+                    message = f"result {name!r} of {what} is computed by none of its nodes"
+                    self._error("GR335", message, name, "remove the result or add the node that computes it")
         for domain, node in self.missing_domains.items():
             shown = domain or "ai.onnx"
             self._error(
@@ -125,7 +126,8 @@ class _Checker:
                     hint="install a newer onnx, or export the model at an older opset",
                 )
             elif entry.version < 1:
-                self._error("GR330", f"domain {shown!r} is imported at version {entry.version}, which there is none of")
+                message = f"domain {shown!r} is imported at version {entry.version}, and versions begin with 1"
+                self._error("GR330", message, hint="correct the import, or export the model again")
 
     def _check_graphs(self, pending: list[tuple[onnx.GraphProto, _Scope]]) -> None:
         while pending:
@@ -171,9 +173,8 @@ class _Checker:
             seen.add(tensor.name)
             name = NAME_OF_NUMBER.get(tensor.data_type)
             if name is None:
-                self._error(
-                    "GR324", f"initializer {tensor.name!r} has the unknown element type {tensor.data_type}", tensor.name
-                )
+                message = f"initializer {tensor.name!r} has the unknown element type {tensor.data_type}"
+                self._error("GR324", message, tensor.name, "the file is damaged, or of a newer ONNX than is installed")
                 continue
             declared = scope.dtype.setdefault(tensor.name, name)
             if declared != name:
@@ -326,7 +327,7 @@ class _Checker:
         odd = out_of_range(definition, texts, len(node.output))
         if odd is not None:
             message = f"attribute {odd!r} of node {name!r} is {texts[odd]}, which {definition.key} cannot mean"
-            self._error("GR328", message, name)
+            self._error("GR328", message, name, f"see the documentation of {definition.name}")
             return
         self._check_types(node, name, definition, texts, scope)
 
@@ -361,7 +362,7 @@ class _Checker:
                 formal = formal_operand(formals, position)
                 if not value and what == "operand" and formal is not None and formal.kind != OPTIONAL:
                     message = f"node {name!r} leaves out operand {formal.name!r}, which {definition.key} requires"
-                    self._error("GR327", message, name)
+                    self._error("GR327", message, name, "connect a value to it")
         return len(self.found) == before
 
     def _check_attributes(self, node: onnx.NodeProto, name: str, definition: OperatorDef) -> dict[str, str]:
@@ -371,7 +372,7 @@ class _Checker:
         seen: set[str] = set()
         for attribute in node.attribute:
             if attribute.name in seen:
-                self._error("GR328", f"node {name!r} has attribute {attribute.name!r} twice", name)
+                self._error("GR328", f"node {name!r} has attribute {attribute.name!r} twice", name, "keep one of them")
                 continue
             seen.add(attribute.name)
             known = formal.get(attribute.name)
@@ -386,7 +387,7 @@ class _Checker:
                 message = (
                     f"attribute {attribute.name!r} of node {name!r} is {kind or 'without a type'}, not {known.type}"
                 )
-                self._error("GR328", message, name)
+                self._error("GR328", message, name, f"give it as {known.type}")
             elif not attribute.ref_attr_name:
                 text = _dtype_text(attribute)
                 if text is not None:
@@ -394,7 +395,7 @@ class _Checker:
         for known in definition.attributes:
             if known.required and known.name not in seen:
                 message = f"node {name!r} has no attribute {known.name!r}, which {definition.key} requires"
-                self._error("GR328", message, name)
+                self._error("GR328", message, name, f"set it to a value of type {known.type}")
         return texts
 
     def _check_types(

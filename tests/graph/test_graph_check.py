@@ -134,6 +134,7 @@ def test_faults(text: str, change: Change | None, expected: list[tuple[str, str 
     if change is not None:
         change(proto)
     assert faults(proto) == expected
+    assert all(diagnostic.hint for diagnostic in check_proto(proto))
 
 
 def test_all_faults_are_found_in_one_run() -> None:

@@ -10,6 +10,7 @@ import onnx
 import onnx.helper
 import onnx.numpy_helper
 import onnx_ir as ir
+import onnxruntime
 from graph_models import HEAD, IF_MODEL, load, parse, write
 
 from gerules.errors import Diagnostic
@@ -17,7 +18,7 @@ from gerules.graph.constants import ConstantTable
 from gerules.graph.dims import DimFacts
 from gerules.graph.facts import infer_facts, input_symbols
 from gerules.graph.info import UNKNOWN, Info
-from gerules.graph.io import load_model
+from gerules.graph.io import load_model, to_proto
 from gerules.graph.structure import all_graphs, bodies, constant_tensor, constant_values
 
 
@@ -196,6 +197,43 @@ def test_an_unread_result_without_type_is_unknown(tmp_path: Path) -> None:
     model.graph.outputs[0].shape = None
     model.graph.outputs[0].type = None
     assert infer_facts(model)[model.graph.outputs[0]] == UNKNOWN
+
+
+def test_what_is_known_holds_when_the_graph_runs(tmp_path: Path) -> None:
+    text = """g (float[N,3,H,W] x, int64[T] i, float[T,8] e) => (float[?,?,?,?] y, float[?,?] z) {
+        k = Constant <value = float[4,3,3,3] {WEIGHTS}> ()
+        c = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, k)
+        p = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (c)
+        t = Transpose <perm = [0, 2, 3, 1]> (p)
+        s = Shape(t) zero = Constant <value_ints = [0]> () n = Gather(s, zero)
+        tail = Constant <value_ints = [1, 1, -1]> () target = Concat <axis = 0> (n, tail)
+        y = Reshape(t, target)
+        g = Gather(e, i) u = Unsqueeze(g, zero) q = Squeeze(u, zero) both = Concat <axis = 1> (q, q, e)
+        half = Constant <value_ints = [2]> () end = Constant <value_ints = [7]> () axis = Constant <value_ints = [1]> ()
+        z = Slice(both, half, end, axis)
+    }"""
+    model = load(text.replace("WEIGHTS", ", ".join(["0.5"] * 108)), tmp_path)
+    found = infer_facts(model)
+    proto = to_proto(model)
+    names = [value.name for node in model.graph for value in node.outputs]
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in ("y", "z"))
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    by_name = {value.name: info for value, info in found.items()}
+    known_extents = 0
+    for binding in ({"N": 1, "H": 8, "W": 9, "T": 3}, {"N": 3, "H": 13, "W": 8, "T": 1}):
+        sizes = [binding[name] for name in ("N", "H", "W", "T")]
+        feeds = {
+            "x": np.zeros((sizes[0], 3, *sizes[1:3]), np.float32),
+            "i": np.zeros(sizes[3], np.int64),
+            "e": np.zeros((sizes[3], 8), np.float32),
+        }
+        for output, array in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+            shape = by_name[output.name].shape
+            assert shape is not None and len(shape) == array.ndim
+            for dim, extent in zip(shape, array.shape, strict=True):
+                assert dim is None or dim.evaluate(binding) == extent
+                known_extents += dim is not None
+    assert known_extents >= 60
 
 
 def test_an_input_that_is_an_output_keeps_its_type(tmp_path: Path) -> None:
