@@ -1,0 +1,186 @@
+"""The command line. Everything that a command needs is imported when it runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from gerules import __version__
+from gerules.cli.guard import run_guarded
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EXAMPLES = """\b
+Examples:
+  gerules compile model.onnx --target ascend -o out/
+  gerules rewrite model.onnx --dim N=1..64 -o better.onnx
+  gerules check my.rules
+
+Exit status: 0 done; 1 this model or these rules cannot do it; 2 the command line cannot be understood;
+3 validation found a difference; 4 a fault of gerules itself."""
+
+
+def _flags(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def _many(name: str, metavar: str, text: str) -> Callable[[F], F]:
+    return click.option(name, multiple=True, metavar=metavar, help=text)
+
+
+_model = click.argument("model", type=click.Path(path_type=Path))
+_target = click.option(
+    "--target", required=True, metavar="NAME|PATH", help="A shipped target (ascend, generic) or a rule file."
+)
+_force = click.option("--force", is_flag=True, help="Replace what is at the destination.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print the report (or the errors) as JSON.")
+_debug = click.option("--debug", is_flag=True, help="Print the traceback of a fault of gerules itself.")
+
+_rule_flags: Callable[[Any], Any] = _flags(
+    _many("--rules", "PATH", "A rule file, or a folder of them, beside the shipped ones."),
+    click.option(
+        "--only-rules", is_flag=True, help="Drop the shipped rewrites (operator classes, facts, shapes stay)."
+    ),
+    _many("--enable", "NAME|WORD", "Switch rules on: a rule, a ruleset, or defines, reassociates, finite."),
+    _many("--disable", "NAME", "Switch rules off: a rule or a ruleset."),
+    click.option("--schedule", default="standard", show_default=True, metavar="NAME", help="In what order rules run."),
+)
+_dim_flags: Callable[[Any], Any] = _flags(
+    _many("--dim", "N=4 or N=1..64", "Promise the extent of a dimension: a fact for rewriting, kept in the output."),
+    _many("--assume", "'H % 8 == 0'", "Promise a relation between dimensions."),
+    _many("--likely", "N=64 or N=64,128", "Sizes at which costs are taken; no promise."),
+    _many("--at", "N=3", "Sizes at which the result is validated."),
+)
+_run_flags: Callable[[Any], Any] = _flags(
+    click.option(
+        "--time-limit", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
+        help="For the choice of the best graph and placement.",
+    ),
+    _many("--seed", "INT", "A seed of the random inputs of validation.  [default: 0, 1]"),
+    click.option("--no-validate", is_flag=True, help="Write the result unchecked; the report says so."),
+    click.option("--keep-failed", type=click.Path(path_type=Path), metavar="DIR", help="Keep what differs there."),
+)  # fmt: skip
+_border = click.option(
+    "--border-nodes", is_flag=True, help="Partitions with PlaceHolder and End nodes, for `gerules merge`."
+)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=_EXAMPLES,
+)
+@click.version_option(__version__, prog_name="gerules")
+def main() -> None:
+    """A rule engine for machine-learning compute graphs.
+
+    Rules in text say what is equal, what may be merged and what it costs; gerules finds the best graph that follows
+    from them, partitions it over the engines of a target, and validates the result on numbers.
+    """
+
+
+@main.command(epilog="\b\nExample: gerules compile bert.onnx --target ascend --likely seq=128 -o out/")
+@_model
+@_target
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new folder.")
+@_rule_flags
+@_dim_flags
+@_run_flags
+@_border
+@_force
+@_json
+@_debug
+def compile(**flags: Any) -> None:
+    """Rewrite, place and partition MODEL for a target: the main job.
+
+    DIR holds model.onnx (engines in node metadata), partitions/, manifest.json and timing.json.
+    """
+    from gerules.cli.commands import run_compile
+
+    run_guarded(lambda: run_compile(flags), flags)
+
+
+@main.command(epilog="\b\nExample: gerules rewrite model.onnx --rules my.rules --dim N=1..64 -o better.onnx")
+@_model
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.onnx", help="A new file.")
+@_rule_flags
+@_dim_flags
+@_run_flags
+@_force
+@_json
+@_debug
+def rewrite(**flags: Any) -> None:
+    """Rewrite MODEL by the rules that are on; no engines."""
+    from gerules.cli.commands import run_rewrite
+
+    run_guarded(lambda: run_rewrite(flags), flags)
+
+
+@main.command(epilog="\b\nExample: gerules partition model.onnx --target generic -o out/")
+@_model
+@_target
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new folder.")
+@_many("--rules", "PATH", "Rule files with classes, merge and group rules that the target needs.")
+@_dim_flags
+@_run_flags
+@_border
+@_force
+@_json
+@_debug
+def partition(**flags: Any) -> None:
+    """Place MODEL on the engines of a target and cut it into clusters; no node is changed."""
+    from gerules.cli.commands import run_partition
+
+    run_guarded(lambda: run_partition(flags), flags)
+
+
+@main.command(epilog="\b\nExample: gerules merge out/ -o whole.onnx")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.onnx", help="A new file.")
+@_force
+@_json
+@_debug
+def merge(**flags: Any) -> None:
+    """Put the partitions in FOLDER (written with --border-nodes) together again: model.onnx, byte for byte."""
+    from gerules.cli.commands import run_merge
+
+    run_guarded(lambda: run_merge(flags), flags)
+
+
+@main.command(epilog="\b\nExample: gerules check my.rules --github")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option("--no-examples", is_flag=True, help="Do not run the examples.")
+@_json
+@click.option("--github", is_flag=True, help="Print diagnostics as annotations of a workflow.")
+@_debug
+def check(**flags: Any) -> None:
+    """Parse and check rule files (or folders of them) and run their examples."""
+    from gerules.cli.commands import run_check
+
+    run_guarded(lambda: run_check(flags), flags)
+
+
+def entry() -> None:
+    """The console script."""
+    try:
+        main.main(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as fault:
+        fault.show()
+        sys.exit(fault.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    entry()

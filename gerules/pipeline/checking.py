@@ -1,0 +1,67 @@
+"""`check`: rule files parsed, put together with the shipped ones, checked, their examples run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gerules.dsl.program import Program, RuleSource, check_program, shipped_sources, user_sources
+from gerules.errors import Diagnostic, GerulesError
+from gerules.pipeline.options import Progress, silent
+from gerules.registry import onnx_registry
+from gerules.static import known_functions
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found in the files of the user. `ran` says whether examples were run."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    files: int
+    rules: int
+    examples: int
+    ran: bool
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def failed(self) -> bool:
+        return any(d.severity == "error" for d in self.diagnostics)
+
+    def counts(self) -> dict[str, int | bool]:
+        return {"files": self.files, "rules": self.rules, "examples": self.examples, "examples_ran": self.ran}
+
+
+def check_rules(paths: Sequence[str | Path], *, examples: bool = True, progress: Progress = silent) -> Checked:
+    """All diagnostics of the files named, and of the examples in them. Faults of other files are left out."""
+    given: list[RuleSource] = []
+    found: list[Diagnostic] = []
+    for path in paths:
+        try:
+            given += user_sources(path)
+        except GerulesError as error:
+            found += error.diagnostics
+    progress("checking the rules")
+    theirs = {s.path.resolve() for s in given}
+    shown = {s.display for s in given}
+    shipped = [s for s in shipped_sources() if s.path.resolve() not in theirs]
+    program, diagnostics = check_program([*shipped, *given], onnx_registry(), known_functions())
+    found += [d for d in diagnostics if _file(d) in shown or _file(d) is None]
+    files = [f for f in program.files if f.path in shown]
+    rules = sum(1 for entry in program.rewrites.values() if entry.file.path in shown)
+    count = sum(1 for entry in program.examples if entry.file.path in shown)
+    ran = examples and count > 0 and not any(d.severity == "error" for d in found)
+    if ran:
+        progress("running the examples")
+        found += _examples(program, shown)
+    return Checked(tuple(found), len(files), rules, count, ran, program.sources)
+
+
+def _file(diagnostic: Diagnostic) -> str | None:
+    return diagnostic.span.file if diagnostic.span is not None else diagnostic.file
+
+
+def _examples(program: Program, shown: set[str]) -> list[Diagnostic]:
+    from gerules.egraph.check import run_examples
+
+    return list(run_examples(program, files=shown))

@@ -1,0 +1,242 @@
+"""Which rule files are loaded and which of their rules are on.
+
+A rule is on when it is bitwise (no word). `defines`, `reassociates` and `finite` are off until asked for by
+`enable`: by name, ruleset or word. Programs and engines are kept within the process, so that a second call with the
+same rules costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from gerules.dsl import ast
+from gerules.dsl.program import Entry, Program, RuleSource, load_program, shipped_sources, user_sources
+from gerules.dsl.suggest import did_you_mean
+from gerules.egraph.optimize import Engine, RuleSet
+from gerules.errors import Diagnostic, UsageFault
+from gerules.registry import onnx_registry
+from gerules.static import known_functions
+
+EXACTNESS = ("defines", "reassociates", "finite")
+"""The words of rules that are off until asked for."""
+NOT_LOADED = ("broadcast/explicit", "broadcast/legality", "studies", "compat/ge", "compat/signature")
+"""Shipped families that are loaded only where the user names them: another dialect, experiments, and rules about
+registries that have to be given first."""
+ENGINES = "engines/"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Rule files put together. `on` are the full names of the rewrites that take part; `notes` what the user should
+    know of those that do not."""
+
+    program: Program
+    on: tuple[str, ...]
+    engine: Engine
+    notes: tuple[str, ...] = ()
+
+
+def load_rules(
+    rules: Sequence[str | Path] = (),
+    *,
+    only_rules: bool = False,
+    enable: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    schedule: str = "standard",
+    target: str | None = None,
+) -> Loaded:
+    """The shipped rules and those of the user, with what is on.
+
+    `target` is a shipped name (`ascend`) or the path of a rule file with engines, which is loaded too. Raises
+    UsageFault where a name or a path means nothing (GR701, GR702, GR703), GerulesError with all faults of the files.
+    """
+    given = tuple(s for path in rules for s in user_sources(path))
+    sources = _sources(given, target)
+    return _loaded(
+        _Key(sources, _stamp(sources)),
+        tuple(s.ruleset for s in given),
+        only_rules,
+        tuple(enable),
+        tuple(disable),
+        schedule,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ files
+
+
+def _sources(given: Sequence[RuleSource], target: str | None) -> tuple[RuleSource, ...]:
+    shipped = [s for s in shipped_sources() if not _left_out(s.ruleset) and not s.ruleset.startswith(ENGINES)]
+    return (*shipped, *given, *target_sources(target))
+
+
+def _left_out(ruleset: str) -> bool:
+    return any(ruleset == name or ruleset.startswith(name + "/") for name in NOT_LOADED)
+
+
+def shipped_targets() -> dict[str, RuleSource]:
+    """The shipped targets by name."""
+    return {s.ruleset.removeprefix(ENGINES): s for s in shipped_sources() if s.ruleset.startswith(ENGINES)}
+
+
+def target_sources(target: str | None) -> tuple[RuleSource, ...]:
+    """The rule file of a target. Raises UsageFault (GR701) where there is none."""
+    if target is None:
+        return ()
+    known = shipped_targets()
+    if target in known:
+        return (known[target],)
+    path = Path(target)
+    if path.is_file():
+        return user_sources(path)
+    names = ", ".join(known)
+    hint = did_you_mean(target, list(known)) or f"targets are {names}, or the path of a rule file with engines"
+    raise UsageFault(Diagnostic("GR701", f"there is no target `{target}` (there are {names})", hint=hint))
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Identifies rule files by what they are and when they were written."""
+
+    sources: tuple[RuleSource, ...]
+    stamp: tuple[tuple[int, int], ...]
+
+
+def _stamp(sources: Sequence[RuleSource]) -> tuple[tuple[int, int], ...]:
+    found = []
+    for source in sources:
+        try:
+            status = os.stat(source.path)  # noqa: PTH116  # os.stat is several times faster, and there are many files
+        except OSError:
+            found.append((0, 0))
+            continue
+        found.append((status.st_mtime_ns, status.st_size))
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def _program_of(key: _Key) -> Program:
+    return load_program(key.sources, onnx_registry(), known_functions())
+
+
+# -------------------------------------------------------------------------------------------------------- what is on
+
+
+@lru_cache(maxsize=8)
+def _loaded(
+    key: _Key,
+    given: tuple[str, ...],
+    only_rules: bool,
+    enable: tuple[str, ...],
+    disable: tuple[str, ...],
+    schedule: str,
+) -> Loaded:
+    program = _program_of(key)
+    _check_names(program, enable, "--enable")
+    _check_names(program, disable, "--disable")
+    program = _scheduled(program, schedule, given)
+    users = set(given)
+    on: list[str] = []
+    off: list[str] = []
+    for full, entry in program.rewrites.items():
+        theirs = entry.ruleset in users
+        if only_rules and not theirs:
+            continue
+        asked = any(_names(entry, name) for name in enable)
+        if any(_names(entry, name) for name in disable):
+            continue
+        if entry.statement.exactness and not asked:
+            if theirs:
+                off.append(full)
+            continue
+        on.append(full)
+    notes = _notes(program, off, [n for n in on if any(_names(program.rewrites[n], e) for e in enable)], schedule)
+    return Loaded(program, tuple(on), Engine(RuleSet(program, tuple(on), schedule)), notes)
+
+
+def _names(entry: Entry[ast.Rewrite], name: str) -> bool:
+    """Whether a word of the command line means this rule: its name, full name, ruleset, or exactness."""
+    statement = entry.statement
+    return (
+        name in (entry.full, statement.name, entry.ruleset)
+        or entry.ruleset.startswith(name + "/")
+        or (name in EXACTNESS and statement.exactness == name)
+    )
+
+
+def _check_names(program: Program, names: Sequence[str], flag: str) -> None:
+    faults = []
+    for name in names:
+        if name in EXACTNESS or any(_names(entry, name) for entry in program.rewrites.values()):
+            continue
+        known = [*EXACTNESS, *program.rewrites, *(e.statement.name for e in program.rewrites.values())]
+        hint = did_you_mean(name, known) or f"give the name of a rule or a ruleset, or one of {', '.join(EXACTNESS)}"
+        faults.append(Diagnostic("GR702", f"{flag} {name}: there is no such rule", hint=hint))
+    if faults:
+        raise UsageFault(faults)
+
+
+def _scheduled(program: Program, schedule: str, given: Sequence[str]) -> Program:
+    """The program with a schedule that also runs shipped files that the user names by path."""
+    found = next((f for f, e in program.schedules.items() if schedule in (f, e.statement.name)), None)
+    if found is None:
+        names = sorted(e.statement.name for e in program.schedules.values())
+        hint = did_you_mean(schedule, names) or f"schedules are {', '.join(names)}"
+        raise UsageFault(Diagnostic("GR703", f"there is no schedule `{schedule}`", hint=hint))
+    entry = program.schedules[found]
+    run = _run_names(entry.statement.steps)
+    more = tuple(
+        name
+        for name in given
+        if not name.startswith("user/") and not any(name == r or name.startswith(r + "/") for r in run)
+    )
+    if not more:
+        return program
+    statement = replace(entry.statement, steps=tuple(_with(step, more) for step in entry.statement.steps))
+    return replace(program, schedules={**program.schedules, found: replace(entry, statement=statement)})
+
+
+def _run_names(steps: Sequence[ast.Step]) -> tuple[str, ...]:
+    names: list[str] = []
+    pending = list(steps)
+    while pending:
+        step = pending.pop()
+        if isinstance(step, ast.RunStep):
+            names += step.rulesets
+        elif isinstance(step, ast.RepeatStep):
+            pending += step.steps
+    return tuple(names)
+
+
+def _with(step: ast.Step, more: tuple[str, ...]) -> ast.Step:
+    """A step of a schedule that runs `more` wherever it runs the user's files. As deep as the schedule nests."""
+    if isinstance(step, ast.RepeatStep):
+        return replace(step, steps=tuple(_with(s, more) for s in step.steps))
+    if isinstance(step, ast.RunStep) and "user" in step.rulesets:
+        return replace(step, rulesets=(*step.rulesets, *more))
+    return step
+
+
+def _notes(program: Program, off: Sequence[str], asked: Sequence[str], schedule: str) -> tuple[str, ...]:
+    notes = []
+    if off:
+        words = sorted({program.rewrites[n].statement.exactness for n in off})
+        flags = " ".join(f"--enable {word}" for word in words)
+        notes.append(f"off until asked for ({flags}): {', '.join(off)}")
+    entry = next(e for f, e in program.schedules.items() if schedule in (f, e.statement.name))
+    run = _run_names(entry.statement.steps)
+    idle = [
+        n for n in asked if not n.startswith("user/") and not any(_inside(program.rewrites[n].ruleset, r) for r in run)
+    ]
+    if idle:
+        some = ", ".join(idle[:3]) + (" and others" if len(idle) > 3 else "")
+        notes.append(f"schedule {schedule} does not run {some}: name another with --schedule, or the file with --rules")
+    return tuple(notes)
+
+
+def _inside(ruleset: str, name: str) -> bool:
+    return ruleset == name or ruleset.startswith(name + "/")

@@ -1,0 +1,61 @@
+"""The verdict on a result, and what happens when it is bad."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from gerules.errors import Diagnostic, Difference, Refused
+from gerules.pipeline.options import Options
+from gerules.pipeline.report import NOT_VALIDATED, Verdict
+from gerules.pipeline.subject import Dimensions
+
+if TYPE_CHECKING:
+    from gerules.simulate import PartitionModel
+
+
+def judge(
+    original: ir.Model,
+    candidate: ir.Model,
+    options: Options,
+    dimensions: Dimensions,
+    *,
+    made_by: Mapping[str, str] | None = None,
+    partitions: Sequence[PartitionModel] | None = None,
+) -> Verdict:
+    """Runs both on random inputs at the sizes of `--at`, or at two bindings that are found.
+
+    Raises Difference (GR721) that names the first value that differs, its node and rules; Refused where the original
+    cannot be run at all (GR720, GR4xx). With `validate=False` nothing is run.
+    """
+    if not options.validate:
+        return NOT_VALIDATED
+    from gerules.simulate.bindings import choose_bindings
+    from gerules.simulate.validate import validate
+
+    bindings = choose_bindings(original, dimensions.facts, dimensions.likely, dimensions.at)
+    found = validate(
+        original, candidate, bindings=bindings, seeds=options.seeds, provenance=made_by or {}, partitions=partitions
+    )
+    if found.differences:
+        first = found.differences[0]
+        rules = f"; made by {', '.join(first.rules)}" if first.rules else ""
+        switch = " ".join(f"--disable {rule}" for rule in first.rules[:3])
+        hint = "nothing was written; --keep-failed DIR keeps what was made"
+        if switch:
+            hint += f"; try {switch}"
+        message = f"the result differs from the original{rules}: {first}"
+        raise Difference(Diagnostic("GR721", message, node=first.node or first.value or None, hint=hint))
+    if not found.ran:
+        reason = found.notes[0] if found.notes else "it fails at every input that was tried"
+        hint = "give sizes at which it runs (--at NAME=SIZE), or --no-validate to write the result unchecked"
+        raise Refused(Diagnostic("GR720", f"nothing could be compared: {reason}", hint=hint))
+    return Verdict.of(found)
+
+
+def kept(folder: str | Path | None) -> str:
+    """What to say of results that were kept though they differ."""
+    return f"what was made lies in {folder}" if folder is not None else ""
