@@ -40,6 +40,7 @@ from gerules.graph import constants
 from gerules.graph.dims import Dim
 from gerules.graph.info import Entries, Info, Uniform
 from gerules.registry.definition import OperatorDef
+from gerules.registry.text import format_float, format_floats
 from gerules.static import Context, TensorView, Unknown, compile_expr, free_names, run_steps, split_conditions
 
 
@@ -152,12 +153,20 @@ class Lowering:
             right = right.expr
         self._conditions(query, when)
         if isinstance(root, NodeTerm):
+            query.default_dtype = self._node_dtype(query, root)
             term = query.build_node(right).term
         elif isinstance(root, Tensor):
-            term = query.build(right, ast.Field(ast.Name("root_"), "dtype"))
+            query.default_dtype = ast.Field(ast.Name("root_"), "dtype")
+            term = query.build(right, query.default_dtype)
         else:
             raise Misfit("a rewrite begins with an operator or a value", left)
         return term, f"(union {root.term} {term})"
+
+    @staticmethod
+    def _node_dtype(query: Query, root: NodeTerm) -> ast.Expr | None:
+        """What a value on the right side of a rule between nodes has for element type: that of a first operand."""
+        first = next((b for b in query.env.values() if isinstance(b, Tensor)), None)
+        return None if first is None else query.dtype_of(first)
 
     def _fact(self, query: Query, conclusion: ast.Expr, when: Sequence[ast.Expr]) -> tuple[str, str]:
         self._conditions(query, when)
@@ -223,7 +232,7 @@ class Lowering:
         # dtype expressions of outputs may need further variables.
         exprs: list[ast.Expr] = list(query.conditions)
         for _, output in query.outputs:
-            exprs += [e for e in (output.expr, output.dtype) if isinstance(e, ast.Node)]
+            exprs += [e for e in (output.expr, output.dtype, output.shape) if isinstance(e, ast.Node)]
             if output.kind.startswith("info"):
                 exprs.append(ast.Name("root_"))
         names = [n for e in exprs for n in free_names(e)]
@@ -487,6 +496,11 @@ def _encoder(kind: str, host: Host) -> _Encoder:
     return lambda value, dtype, env, shape: format_value(kind, value)
 
 
+def encode_output(kind: str, host: Host, value: object, dtype: object, shape: object) -> str:
+    """The text of one computed piece of a right side. Raises Unknown where the value does not fit its place."""
+    return _encoder(kind, host)(value, dtype, {}, shape)
+
+
 def _array(value: object, dtype: object) -> np.ndarray:  # type: ignore[type-arg]
     if dtype is None and not isinstance(value, np.ndarray):
         raise Unknown("the element type of this constant is not known")
@@ -550,7 +564,7 @@ def literal(expr: ast.Expr, kind: str) -> str | None:
     value = _plain(expr)
     if value is None:
         return None
-    if kind == "int" and isinstance(value, bool):
+    if kind in ("int", "float") and isinstance(value, (bool, str)):
         return None
     if kind in ("ints", "floats", "strs") and not isinstance(value, list):
         return None
@@ -560,6 +574,10 @@ def literal(expr: ast.Expr, kind: str) -> str | None:
         return None
     if kind == "int" and isinstance(value, float):
         return None
+    if kind == "float":
+        return format_float(float(value))  # type: ignore[arg-type]
+    if kind == "floats":
+        return format_floats(float(v) for v in value)  # type: ignore[attr-defined]
     return format_value(kind, value) if kind in ("int", "float", "str", "ints", "floats", "strs") else None
 
 

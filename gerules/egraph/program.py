@@ -8,7 +8,7 @@ popped again (`gerules.egraph.session`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from egglog import bindings
 
@@ -106,6 +106,25 @@ class Scope:
         return bool(self.program.resolve(symbol, file))
 
 
+@dataclass(frozen=True)
+class CappedScope(Scope):
+    """A class may be written at a newer opset than the rules of a window reach: of an operator that moved on since, the
+    version in force at the window's upper end takes its place."""
+
+    ceiling: int
+
+    def members(self, expr: ast.Expr, file: ast.RuleFile) -> Sequence[OperatorDef]:
+        found: dict[str, OperatorDef] = {}
+        for member in super().members(expr, file):
+            if not member.domain and version_key(member.since) > (self.ceiling,):
+                older = self.program.registry.lookup("", member.name, self.ceiling)
+                if older is None:
+                    continue
+                member = older
+            found.setdefault(member.key, member)
+        return tuple(found.values())
+
+
 @dataclass
 class Knowledge:
     """What a program says of operators before any graph: ground facts, semantic versions, signatures."""
@@ -162,12 +181,13 @@ class Compiled:
     knowledge: Knowledge
     host: Host
     egraph: bindings.EGraph
-    rules: Mapping[str, str]
-    rulesets: tuple[str, ...]
-    declared: set[str]
-    warnings: tuple[Diagnostic, ...] = ()
+    window: tuple[int, int]
+    rules: dict[str, str] = field(default_factory=dict)
+    rulesets: tuple[str, ...] = ()
+    declared: set[str] = field(default_factory=set)
+    warnings: list[Diagnostic] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
-    instances: int = 0
+    _context: Context | None = None
 
     def run(self, commands: Iterable[str]) -> list[object]:
         """Runs commands one by one (a parsed command keeps the whole text that it came from)."""
@@ -175,6 +195,58 @@ class Compiled:
         for command in commands:
             outputs += guarded(self, command)
         return outputs
+
+    @property
+    def context(self) -> Context:
+        """What static expressions of the program may ask."""
+        if self._context is None:
+            self._context = context(self.knowledge.program, self.knowledge.ground, self.host)
+        return self._context
+
+    def extend(
+        self,
+        rewrites: Sequence[tuple[ast.Rewrite, ast.RuleFile]],
+        facts: Sequence[tuple[ast.Fact, ast.RuleFile]] = (),
+    ) -> None:
+        """Adds the instances of more rules. Raises GerulesError with every rule that cannot be compiled."""
+        known, window = self.knowledge, self.window
+        scope = CappedScope(known.program, window[1])
+        lowering = Lowering(
+            scope,
+            replace(known.ground, scope=scope),
+            known.signatures,
+            self.host,
+            self.context,
+            lambda s: in_window(known, s, window),
+        )
+        before = len(self.host.calls)
+        faults: list[Diagnostic] = []
+        for rewrite, file in rewrites:
+            try:
+                lowering.rewrite(rewrite, file)
+            except GerulesError as error:
+                faults += error.diagnostics
+        for fact, file in facts:
+            if _is_ground(known.ground, fact):
+                continue
+            try:
+                lowering.fact(fact, file)
+            except GerulesError as error:
+                faults += error.diagnostics
+        if faults:
+            raise GerulesError(faults)
+        self.run(self.host.declarations(before))
+        named = {n for i in lowering.instances for n in (*i.reads, *i.makes)}
+        for signature in list(known.signatures.all()):
+            if signature.constructor in named:
+                self.run(self.declare(signature))
+                self.declared.add(signature.constructor)
+        fresh = [r for r in dict.fromkeys(i.ruleset for i in lowering.instances) if r not in self.rulesets]
+        self.run(f"(ruleset {ruleset_name(r)})" for r in fresh)
+        self.rulesets = (*self.rulesets, *fresh)
+        self.rules.update({i.name: i.rule for i in lowering.instances})
+        self.run(i.text for i in lowering.instances)
+        self.warnings += lowering.not_yet
 
     def declare(self, signature: Signature) -> Iterator[str]:
         """The constructor of an operator that the program does not know yet, with its provenance and type inference."""
@@ -361,40 +433,8 @@ def compile_rules(
     Raises GerulesError with every rule that cannot be compiled.
     """
     host = Host()
-    lowering = Lowering(
-        Scope(known.program),
-        known.ground,
-        known.signatures,
-        host,
-        context(known.program, known.ground, host),
-        lambda s: in_window(known, s, window),
-    )
-    faults: list[Diagnostic] = []
-    for rewrite, file in rewrites:
-        try:
-            lowering.rewrite(rewrite, file)
-        except GerulesError as error:
-            faults += error.diagnostics
-    for fact, file in facts:
-        if _is_ground(known.ground, fact):
-            continue
-        try:
-            lowering.fact(fact, file)
-        except GerulesError as error:
-            faults += error.diagnostics
-    if faults:
-        raise GerulesError(faults)
     egraph = bindings.EGraph()
-    compiled = Compiled(
-        known,
-        host,
-        egraph,
-        {i.name: i.rule for i in lowering.instances},
-        tuple(dict.fromkeys(i.ruleset for i in lowering.instances)),
-        set(),
-        tuple(lowering.not_yet),
-        instances=len(lowering.instances),
-    )
+    compiled = Compiled(known, host, egraph, window)
     merge = host.add(hosting.joined(host), "what is known of a value")
     compiled.run(PRELUDE.splitlines())
     lines = list(theory(host))
@@ -403,13 +443,7 @@ def compile_rules(
     joined = host.expression(merge)
     compiled.run([f"(function info (T) String :merge (py-to-string (py-call {joined} (py-from-string old) (py-from-string new))))"])
     compiled.run(lines)
-    named = {n for i in lowering.instances for n in (*i.reads, *i.makes)}
-    for signature in list(known.signatures.all()):
-        if signature.constructor in named:
-            compiled.run(compiled.declare(signature))
-            compiled.declared.add(signature.constructor)
-    compiled.run(f"(ruleset {ruleset_name(r)})" for r in compiled.rulesets)
-    compiled.run(i.text for i in lowering.instances)
+    compiled.extend(rewrites, facts)
     return compiled
 
 

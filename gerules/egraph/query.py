@@ -23,6 +23,7 @@ DTYPES = frozenset(
 ARITIES = (1, 2, 3, 4, 5, 6)
 """Numbers of operands for which rules that name single operands of a variadic operator have an instance."""
 
+_WHOLE = frozenset({"i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"})
 VALUE_TERMS = frozenset({"const", "splat", "dims", "dim", "iota"})
 
 
@@ -137,6 +138,8 @@ class Query:
     operators: list[Signature] = field(default_factory=list)
     infos: dict[str, str] = field(default_factory=dict)
     identities: list[str] = field(default_factory=list)
+    default_dtype: ast.Expr | str | None = None
+    """The element type of a value on the right side that neither says it nor has a sibling that does."""
     counter: int = 0
     root: Binding | None = None
 
@@ -648,7 +651,9 @@ class Query:
                 if isinstance(bound, Tensor):
                     return ast.Field(item, "dtype")
             position += 1
-        return None
+        if "i64" in formal.types and formal.types <= _WHOLE:
+            return "i64"
+        return self.default_dtype
 
     def dtype_of(self, tensor: Tensor) -> ast.Expr:
         holder = self.fresh("x")

@@ -87,6 +87,8 @@ class Session:
         self.compiled.run(["(push)"])
         self._declared = set(self.compiled.declared)
         self._calls = dict(self.compiled.calls)
+        self._rules, self._rulesets = dict(self.compiled.rules), self.compiled.rulesets
+        self._number = len(self.compiled.host.calls)
         self.fired: dict[str, int] = {}
         return self
 
@@ -94,6 +96,9 @@ class Session:
         self.compiled.egraph.run_program(*self.compiled.egraph.parse_program("(pop)"))
         self.compiled.declared = self._declared
         self.compiled.calls = self._calls
+        self.compiled.rules, self.compiled.rulesets = self._rules, self._rulesets
+        del self.compiled.host.calls[self._number :]
+        del self.compiled.host.names[self._number :]
         self.compiled.host.run = None
 
     def load(self, encoded: Encoded) -> None:

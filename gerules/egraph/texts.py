@@ -8,6 +8,8 @@ import numpy as np
 
 from gerules.egraph.signature import RESULTS, Signature
 from gerules.graph.dtypes import NAME_OF_NUMBER, NUMBERS, numpy_dtype
+from gerules.graph.dims import Dim
+from gerules.graph.info import Info
 from gerules.registry.text import (
     escape,
     format_float,
@@ -43,7 +45,22 @@ def parse_value(kind: str, text: str) -> object:
             return parse_floats(text)
         case "strs":
             return parse_strs(text)
+        case "shape":
+            return tuple(_extent(item) for item in _items(text))
+        case "mask":
+            return frozenset(parse_ints(text))
     return text
+
+
+def _items(text: str) -> list[str]:
+    shape = Info.parse(f"i64{text}").shape
+    assert shape is not None
+    return [str(d) for d in shape]
+
+
+def _extent(text: str) -> object:
+    dim = Dim.parse(text)
+    return dim if dim.value is None else dim.value
 
 
 def format_value(kind: str, value: object) -> str:
@@ -62,6 +79,10 @@ def format_value(kind: str, value: object) -> str:
         raise Unknown(f"{value} is no float32")
     if kind == "str" and isinstance(value, str):
         return escape(value) or EMPTY
+    if kind == "mask" and isinstance(value, frozenset):
+        return format_ints(sorted(value))
+    if kind == "shape" and isinstance(value, Sequence) and all(isinstance(v, (int, Dim)) for v in value):
+        return "[" + ",".join(map(str, value)) + "]"
     if isinstance(value, Sequence) and not isinstance(value, str):
         if kind == "ints" and all(isinstance(v, int) and not isinstance(v, bool) for v in value):
             return format_ints(value)
@@ -98,8 +119,8 @@ def as_array(value: object, dtype: object) -> np.ndarray:  # type: ignore[type-a
 
 
 def dtype_number(name: str) -> int:
-    """ONNX's number of an element type."""
-    return NUMBERS[name]
+    """ONNX's number of an element type; a number that names none (0 is "undefined") is itself."""
+    return NUMBERS[name] if name in NUMBERS else int(name)
 
 
 def column_texts(signature: Signature, attributes: Mapping[str, str], results: int) -> list[str]:
