@@ -190,8 +190,10 @@ class Query:
             case ast.Name(id=name):
                 bound = self.env.get(name)
                 if bound is None:
-                    self.env[name] = Tensor(f"v_{name}")
-                    return f"v_{name}"
+                    # Fresh at every place: below a rest one name stands for a list.
+                    term = self.fresh(f"v_{name}_")
+                    self.env[name] = Tensor(term)
+                    return term
                 if isinstance(bound, Tensor):
                     return bound.term
                 raise Misfit(f"`{name}` is no tensor", expr)
@@ -237,7 +239,7 @@ class Query:
         if isinstance(index, ast.Number) and isinstance(index.value, int):
             return str(index.value)
         if isinstance(index, ast.Name):
-            bound = self.env.setdefault(index.id, Column(f"i_{index.id}", "index"))
+            bound = self.env.get(index.id) or self.env.setdefault(index.id, Column(self.fresh("i"), "index"))
             if isinstance(bound, Column) and bound.kind == "index":
                 return bound.term
         raise Misfit("the index of a result is a number or a variable", index)
