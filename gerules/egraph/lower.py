@@ -476,7 +476,10 @@ def _encoder(kind: str, host: Host) -> _Encoder:
             if array.size != 1:
                 raise Unknown("a splat has one element")
             text = constants.encode(array.reshape(()), host.current.constants)
-            return str(Info(constants.dtype_and_shape(text)[0], known_entries(shape), Uniform(text)))
+            entries = known_entries(shape)
+            if any(d.value is not None and d.value < 0 for d in entries):
+                raise Unknown("an extent is negative")
+            return str(Info(constants.dtype_and_shape(text)[0], entries, Uniform(text)))
 
         return splat
     if kind == "dims":

@@ -16,6 +16,7 @@ from gerules.graph.dims import Dim
 from gerules.graph.dtypes import name_of_numpy, numpy_dtype
 from gerules.registry.definition import OperatorDef
 from gerules.simulate import evaluate_node
+from gerules.simulate.kernel import REFERENCE
 from gerules.static import Context, compile_expr
 
 
@@ -151,5 +152,5 @@ def _operator(evaluation: Evaluation, call: ast.Call) -> object:
             results = int(value)  # type: ignore[call-overload]
         elif value is not None:
             values[keyword.name] = dtype_number(str(value)) if kind == "dtype" else value
-    found = evaluate_node(definition.domain, definition.name, int(definition.since), values, operands, results)
+    found = evaluate_node(definition.domain, definition.name, int(definition.since), values, operands, results, kernels=REFERENCE)
     return found if signature.several else found[0]
