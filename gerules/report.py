@@ -62,6 +62,8 @@ def _excerpt(span: Span, mark: str, sources: Mapping[str, str], lines: dict[str,
     if not 1 <= span.line <= len(source):
         return []
     line = source[span.line - 1]
+    if not line.strip():
+        return []
     begin = min(span.column - 1, len(line))
     end = min(span.end_column - 1, len(line)) if span.end_line == span.line else len(line.rstrip())
     first, last = 0, len(line)

@@ -36,7 +36,7 @@ def check_example(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Exa
         return
     _outcome(program, entry, rule, report)
     merge = isinstance(rule.statement, ast.Merge)
-    terms = Rule(program, vocabulary, entry.file, report, (), loose=True, wide=merge, lenient=True)
+    terms = Rule(program, vocabulary, entry.file, report, (), loose=True, wide=merge)
     terms.terms.engine_names = frozenset(e.statement.name for e in program.engines.values())
     if merge and isinstance(rule.statement, ast.Merge):
         return  # `a.engine == AiCore` says what the nodes are: there are no terms in it

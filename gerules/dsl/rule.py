@@ -38,12 +38,10 @@ class Rule:
         *,
         wide: bool = False,
         loose: bool = False,
-        lenient: bool = False,
     ) -> None:
         self.terms = Terms(program, vocabulary, file, report, wide, loose)
         self.vocabulary = vocabulary
         self.report = report
-        self.lenient = lenient  # a fact's `x.shape == ...` ranges over all tensors
         self.sound = self.terms.take_over(over)
         self.bound: dict[str, ast.Node] = {}
         self.taken_apart: set[int] = set()  # list patterns, by identity
@@ -57,22 +55,18 @@ class Rule:
 
     def settle(self, conditions: Iterable[ast.Expr]) -> None:
         """Bind all that conditions bind, whatever their order."""
-        waiting = list(conditions)
+        every = list(conditions)
         progress = True
         while progress:
             progress = False
-            for condition in list(waiting):
-                new = self._bound_by(condition)
-                if new is None:
-                    continue
-                waiting.remove(condition)
-                for name, place in new.items():
+            for condition in every:
+                for name, place in self._bound_by(condition).items():
                     if name not in self.bound:
                         self.bound[name] = place
                         progress = True
 
-    def _bound_by(self, condition: ast.Expr) -> dict[str, ast.Node] | None:
-        """What a condition binds; None where that depends on names that are not bound yet."""
+    def _bound_by(self, condition: ast.Expr) -> dict[str, ast.Node]:
+        """What a condition binds as far as names are bound yet."""
         if self._is_term(condition):
             return self.terms.binders(condition)
         found: dict[str, ast.Node] = {}
@@ -90,7 +84,7 @@ class Rule:
                     return found | names
                 if self._is_term(pattern) and isinstance(pattern, ast.Call) and self._is_known(value, found):
                     return found | self.terms.binders(pattern)
-        return found or None
+        return found
 
     def _argument(self, operand: ast.Expr) -> dict[str, ast.Node]:
         if isinstance(operand, ast.Name | ast.Call | ast.Bind) and (
@@ -101,8 +95,6 @@ class Rule:
 
     def _is_known(self, expr: ast.Expr, extra: dict[str, ast.Node]) -> bool:
         names = self.terms.used(expr)
-        if self.lenient and isinstance(expr, ast.Field) and isinstance(expr.base, ast.Name):
-            self.bound.setdefault(expr.base.id, expr)
         return all(n in self.bound or n in extra for n in names)
 
     def _is_term(self, node: ast.Node) -> bool:
@@ -113,12 +105,12 @@ class Rule:
         return isinstance(node, ast.Call) and self.terms.is_pattern_head(node.head)
 
     def _relations(self, node: ast.Node) -> list[ast.Call]:
-        """The relations that a condition asks and that can bind: those under no `not`."""
+        """The relations that a condition asks and that can bind: those under no `not` and no `or`."""
         found: list[ast.Call] = []
         pending = [node]
         while pending:
             current = pending.pop()
-            if isinstance(current, ast.Unary) and current.op == "not":
+            if isinstance(current, ast.Unary | ast.Logical) and current.op in ("not", "or"):
                 continue
             head = current.head if isinstance(current, ast.Call) else None
             if isinstance(current, ast.Call) and isinstance(head, ast.Name) and self.vocabulary.is_relation(head.id):
@@ -136,8 +128,19 @@ class Rule:
                     "GR167", message, condition, "write a comma for this `and`, so that each condition can be cited"
                 )
             self.condition(condition)
+            self._excuse(condition)
             self.unbound(condition)
         self._constants(listed_conditions)
+
+    def _excuse(self, condition: ast.Expr) -> None:
+        """`pattern == value` with a value that is not bound: the value is at fault, not what it would have bound."""
+        if not (isinstance(condition, ast.Compare) and condition.op == "=="):
+            return
+        for pattern, value in ((condition.left, condition.right), (condition.right, condition.left)):
+            missing = [n for n in self.terms.used(value) if n not in self.bound]
+            if isinstance(pattern, ast.Name | ast.ListExpr) and missing:
+                self.bind(pattern)
+                return
 
     def condition(self, condition: ast.Expr) -> None:
         if self._is_term(condition):

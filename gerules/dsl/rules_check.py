@@ -157,7 +157,7 @@ def _bounds(rule: Rule, condition: ast.Expr) -> bool:
 def check_fact(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Fact], report: Report) -> None:
     statement = entry.statement
     assumption = not statement.when
-    rule = Rule(program, vocabulary, entry.file, report, statement.over, loose=assumption, lenient=True)
+    rule = Rule(program, vocabulary, entry.file, report, statement.over, loose=assumption)
     rule.settle(statement.when)
     rule.conditions(statement.when)
     for conclusion in statement.conclusions:
@@ -240,7 +240,7 @@ def _operands(rule: Rule, call: ast.Call, assumption: bool) -> None:
 
 def check_refuse(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Refuse], report: Report) -> None:
     statement = entry.statement
-    rule = Rule(program, vocabulary, entry.file, report, statement.over, lenient=True)
+    rule = Rule(program, vocabulary, entry.file, report, statement.over)
     rule.settle(statement.when)
     rule.conditions(statement.when)
     rule.idle([statement], HOLE.findall(statement.message))

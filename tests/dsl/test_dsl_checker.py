@@ -77,6 +77,7 @@ ACCEPTED = [
     "fact a: order(f) <= 3 when bump(f, g)\nfact b: last(f) when order(f) == 3",
     "fact a: same(f, g) when bump(f, g), not changes(g)\nfact b: changes(Softmax@13)",
     "fact a: y.shape[k] == sum(..xs.shape[k]) when Concat(..xs, axis=k) as y",
+    "table past(f: op, i: int)\nrewrite a[f in Unary]: f(x, ..) => x when v == w + n, past(f, n), w == x.rank, v >= 3",
     'deny a: "{y} has {n} elements" when Relu(x) as y, n == y.size, n >= 10',
     "group a[f in Elementwise]: QuantizeLinear(f(..(DequantizeLinear(..) as d), ..), ..)",
     "engine E:\n    memory = M\n    streams = 2\n    cost = flops / 1e12 + bytes / 4e9\n"
@@ -140,6 +141,8 @@ REFUSED = {
     "rewrite a: Relu(x) as y => Add(x, y)": ["GR145"],
     "rewrite a[f in Unary]: f(x, ..r) => Relu(f(x, ..r))": ["GR145"],
     "rewrite a: Relu(x) as y => Expand(x, dims(y.shape))": [],
+    "fact a: wide(x) when Relu(x)\nfact b: slim(x) when Abs(x)\nfact c: odd(y) when wide(y) or slim(y)": ["GR140"],
+    "fact a: d >= 0 when x.shape == [..s, d]": ["GR140"],
     "rewrite a: And(Relu(x), y) => y": ["GR143"],
     "rewrite a: Where(c, x, y) => Relu(c)": ["GR127"],
     "rewrite a: Where(c, Relu(c), y) => y": ["GR143"],
