@@ -87,6 +87,7 @@ CODES: Mapping[str, str] = {
     "GR176": "a table that is read and never given",
     "GR177": "an applied variable that is no operator parameter",
     "GR178": "a required attribute that is missing",
+    "GR179": "an operand that may be absent where one is required",
     # --- not yet
     "GR190": "studies are not run yet",
     "GR191": "tables are not read from files yet",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gerules.dsl import ast
+from gerules.dsl.absence import check_absence
 from gerules.dsl.element_types import types_listed
 from gerules.dsl.lets import children, walk
 from gerules.dsl.program import Entry, Program
@@ -52,6 +53,7 @@ def check_rewrite(program: Program, vocabulary: Vocabulary, entry: Entry[ast.Rew
     rule.idle([statement])
     _sides(rule, statement, sort, other)
     _types(rule, statement)
+    check_absence(rule, statement)
     if left == right:
         report.add("GR142", "both sides are the same", statement.right, "such a rule changes nothing")
     else:
