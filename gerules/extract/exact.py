@@ -13,6 +13,7 @@ from gerules.extract.states import State, cycles
 
 CYCLE_ROUNDS = 20  # how often all variables may be eliminated again because of cycles,
 CYCLE_WORK = 50_000  # beside this many
+TWOS_EACH = 2  # cycles of two forbidden early for each class of a knot, and one of three
 THREES_WORK = 200_000  # steps in search of cycles of three
 
 
@@ -39,19 +40,20 @@ class Settled:
 
 
 def short_cycles(model: Model) -> list[tuple[int, ...]]:
-    """The cycles of two and three classes, each once; of three at most as many as a knot has classes. They are what a
+    """The cycles of two and three classes, each once, but no more than a few for each class of a knot. They are what a
     rewrite and its inverse make; forbidding them early saves most rounds."""
     found: list[tuple[int, ...]] = []
     work = THREES_WORK
     for knot in model.knots:
         members = set(knot)
         needs = {cls: {c for way in model.ways[cls] for c in way.children if c in members} for cls in knot}
-        threes = 0
+        twos = threes = 0
         for cls in knot:
             for second in sorted(needs[cls]):
                 if second <= cls:
                     continue
-                if cls in needs[second]:
+                if cls in needs[second] and twos < TWOS_EACH * len(knot):
+                    twos += 1
                     found.append((cls, second))
             for second in sorted(c for c in needs[cls] if c > cls):
                 work -= len(needs[second])

@@ -42,11 +42,22 @@ def solve_mip(
     model: Model, incumbent: Sequence[State | None], cost: int, bound: int, deadline: float, limits: Limits
 ) -> MipAnswer:
     """Search for something cheaper than the incumbent, and a bound better than the packed one given."""
+    if size_of(model) > limits.entries:
+        return MipAnswer(None, cost, bound, "size")
     program = Program(model)
     program.build()
-    if sum(len(row) for *_, row in program.rows) > limits.entries:
-        return MipAnswer(None, cost, bound, "size")
     return _Run(program, list(incumbent), cost, bound, deadline, limits).run()
+
+
+def size_of(model: Model) -> int:
+    """About how many entries the rows of a model have: an edge is in a row for each engine, or in one where nothing
+    moves, and each of these rows has the value's states."""
+    states = [sum(len(way.engines()) for way in ways) for ways in model.ways]
+    total = sum(states)
+    for cls, users in enumerate(model.users):
+        rows = 1 if model.moves[cls] is None else 1 + model.engines
+        total += len(users) * (rows + states[cls]) + sum(states[user] for user in users)
+    return total
 
 
 @dataclass(frozen=True)

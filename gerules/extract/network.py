@@ -84,36 +84,42 @@ class Encoding:
     def forbid(self, cycle: Sequence[int]) -> None:
         """Forbid that each class of a cycle takes a way that needs the next one. Long cycles go over variables that
         say whether all edges so far are taken, so that no table grows with the length."""
+        network = self.network
         needs = [
-            [_needs(self.model, cls, state, following) for state in self.states[cls]]
+            network.array(self.needing(cls, following))
             for cls, following in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
         ]
         size = 1
         for taken in needs:
             size *= len(taken)
-        network = self.network
+        infinity = network.infinity
         if size <= CYCLE_ENTRIES:
-            table = network.array(np.full([1] * len(cycle), network.infinity))
+            table = network.array(np.full([1] * len(cycle), infinity))
             for axis, taken in enumerate(needs):
                 shape = [1] * len(cycle)
                 shape[axis] = len(taken)
-                table = table * network.array(taken).reshape(shape)
+                table = table * taken.reshape(shape)
             network.add(tuple(cycle), table)
             return
         before: int | None = None
         for cls, following, taken in zip(cycle[:-1], cycle[1:], needs[:-1], strict=True):
             path = network.variable([0, 0])
             self.defined.append(Path(cls, following, before))
-            allowed = [[[int(t) == now, now == 0] for now in (0, 1)] for t in taken]  # [state][now][before is 0]
-            table = network.array([[[0 if ok else network.infinity for ok in row[::-1]] for row in r] for r in allowed])
+            # [class][path]: all edges so far and this one, or not; [class][path][before]: without those before, not
+            along = np.stack([taken, 1 - taken], axis=1) * infinity
             if before is None:
-                network.add((cls, path), table[:, :, 1])
+                network.add((cls, path), along)
             else:
-                network.add((cls, path, before), table)
+                never = np.stack([taken * 0, taken * 0 + 1], axis=1) * infinity
+                network.add((cls, path, before), np.stack([never, along], axis=2))
             before = path
         assert before is not None
-        last = network.array([[0, network.infinity if t else 0] for t in needs[-1]])
-        network.add((cycle[-1], before), last)
+        network.add((cycle[-1], before), np.stack([needs[-1] * 0, needs[-1] * infinity], axis=1))
+
+    def needing(self, cls: int, child: int) -> list[int]:
+        """For each state of a class 1 if it needs another class, else 0."""
+        ways = [int(child in way.children) for way in self.model.ways[cls]]
+        return [0 if state is None else ways[state[0]] for state in self.states[cls]]
 
 
 def encode(model: Model) -> Encoding:

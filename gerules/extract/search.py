@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from gerules.extract.elimination import eliminate
 from gerules.extract.greedy import bottom_up, greedy, own
 from gerules.extract.limits import Limits
-from gerules.extract.mip import solve_mip
+from gerules.extract.mip import size_of, solve_mip
 from gerules.extract.model import Model, Way
 from gerules.extract.network import encode
 from gerules.extract.states import State, cost_of, cycles, is_solution, needed
 from gerules.extract.swap import Swapper
 
-ROUNDS = 8  # of swapping and placing in turn
+ROUNDS = 8  # of forced swaps and placing in turn
+LOCAL_SHARE = 0.5  # of the time, at most, before HiGHS
 
 
 @dataclass(frozen=True)
@@ -45,29 +46,84 @@ def search(
     if sets is not None:
         starts.append(("greedy", sets))
     starts.append(("bottom-up", fallback))
-    best: Found | None = None
-    stopped: str | None = None
+    large = size_of(model) > limits.entries
+    local = deadline if large else monotonic() + LOCAL_SHARE * (deadline - monotonic())
+    best: _Local | None = None
     tried: set[tuple[State, ...]] = set()
     for method, start in starts:
         if tuple(start) in tried:
             continue
         tried.add(tuple(start))
-        states, cost, improved, cut = _descend(model, start, method == "elimination", deadline, limits)
-        stopped = stopped or cut
-        if best is None or cost < best.cost:
-            best = Found(states, cost, bound, "one-swap" if improved else method, None)
-        if best.cost <= bound or monotonic() > deadline:
+        found = _descend(model, method, start, local, limits)
+        if best is None or found.cost < best.cost:
+            best = found
+        if best.cost <= bound or monotonic() > local:
             break
     assert best is not None
+    if best.cost > bound:
+        best = _deepen(model, best, local, limits)
     if best.cost <= bound:
-        return Found(best.states, best.cost, best.cost, best.method, None)
-    exact = solve_mip(model, best.states, best.cost, bound, deadline, limits)
-    result = best
+        return Found(_trimmed(model, best.states), best.cost, best.cost, best.method, None)
+    exact = solve_mip(model, _trimmed(model, best.states), best.cost, bound, deadline, limits)
     if exact.states is not None and exact.cost < best.cost:
-        result = Found(exact.states, exact.cost, bound, "highs", None)
-    proved = min(max(bound, exact.bound), result.cost)
-    cut = None if proved >= result.cost else exact.stopped or stopped
-    return Found(result.states, result.cost, proved, result.method, cut)
+        best = _Local(_filled(exact.states, best.states), exact.cost, "highs", best.stopped)
+        if exact.bound < exact.cost:
+            best = _deepen(model, best, deadline, limits)
+    proved = min(max(bound, exact.bound), best.cost)
+    stopped = None if proved >= best.cost else exact.stopped or best.stopped
+    return Found(_trimmed(model, best.states), best.cost, proved, best.method, stopped)
+
+
+@dataclass(frozen=True)
+class _Local:
+    """Where a local search is: a state for every class, the cost of those needed, and what it came from."""
+
+    states: list[State]
+    cost: int
+    method: str
+    stopped: str | None
+
+
+def _descend(model: Model, method: str, start: list[State], deadline: float, limits: Limits) -> _Local:
+    """Place a start (that of elimination is placed) and swap until no single swap helps."""
+    states = start if method == "elimination" else _filled(place(model, start), start)
+    swapper = Swapper(model, states)
+    before = swapper.total
+    stopped = swapper.improve(limits.attempts, deadline)
+    return _Local(
+        _filled(swapper.result(), swapper.states),
+        swapper.total,
+        "one-swap" if swapper.total < before else method,
+        stopped,
+    )
+
+
+def _deepen(model: Model, best: _Local, deadline: float, limits: Limits) -> _Local:
+    """Forced swaps, and placing anew, in turn until neither helps."""
+    for _ in range(ROUNDS):
+        swapper = Swapper(model, best.states)
+        stopped = swapper.probe(limits.attempts, deadline)
+        states = _filled(swapper.result(), swapper.states)
+        if swapper.total < best.cost:
+            best = _Local(states, swapper.total, "one-swap", stopped)
+        elif stopped != best.stopped:
+            best = replace(best, stopped=stopped)
+        if model.engines == 1 or monotonic() > deadline:
+            break
+        states = _filled(place(model, best.states), best.states)
+        placed = Swapper(model, states).total
+        if placed >= best.cost:
+            break
+        best = _Local(states, placed, "one-swap", stopped)
+    return best
+
+
+def _trimmed(model: Model, states: Sequence[State]) -> list[State | None]:
+    """The states of the classes that are needed."""
+    kept: list[State | None] = [None] * len(states)
+    for cls in needed(model, states):
+        kept[cls] = states[cls]
+    return kept
 
 
 def _filled(states: Sequence[State | None], fallback: Sequence[State]) -> list[State]:
@@ -83,39 +139,11 @@ def _incumbent(model: Model, given: Mapping[int, int], fallback: Sequence[State]
             option = model.stands_for[option]
         for at, way in enumerate(ways):
             if way.option == option:
-                engine = min((own(way), e) for e in way.engines() if way.costs[e] == own(way))[1]
+                engine = model.problem.incumbent_engines.get(model.names[cls], -1)
+                if engine not in way.engines():
+                    engine = way.costs.index(own(way))
                 states[cls] = (at, engine)
     return None if cycles(model, states) else states
-
-
-def _descend(
-    model: Model, start: list[State], placed: bool, deadline: float, limits: Limits
-) -> tuple[list[State | None], int, bool, str | None]:
-    """Place (unless the start is `placed`), swap, place again until nothing falls: the states needed, their cost,
-    whether swaps helped, and the limit that cut it."""
-    states = start
-    cost: int | None = None
-    improved = False
-    cut: str | None = None
-    for at in range(ROUNDS):
-        if at or not placed:
-            states = _filled(place(model, states), states)
-        swapper = Swapper(model, states)
-        before = swapper.total
-        cut = swapper.improve(limits.attempts, deadline)
-        if cost is not None and swapper.total >= cost:
-            break
-        improved = improved or swapper.total < before
-        cost = swapper.total
-        states = list(swapper.states)
-        states = _filled(swapper.result(), states)
-        if cut is not None or model.engines == 1:
-            break
-    result: list[State | None] = [None] * len(states)
-    for cls in needed(model, states):
-        result[cls] = states[cls]
-    assert cost is not None
-    return result, cost_of(model, result), improved, cut
 
 
 def place(model: Model, states: Sequence[State]) -> list[State | None]:

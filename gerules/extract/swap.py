@@ -14,6 +14,7 @@ from gerules.extract.model import Model
 from gerules.extract.states import State
 
 CLOCK_EVERY = 256  # attempts between looks at the clock
+PROBE_EFFORT = 60  # attempts that may follow a forced change
 
 
 class Swapper:
@@ -27,14 +28,18 @@ class Swapper:
         self.arrivals: list[dict[int, int]] = [{} for _ in model.ways]  # engine -> users that want the value there
         self.total = 0
         self.attempts = 0
+        self.left = 0  # of the attempts allowed
+        self.deadline = 0.0
+        self.cut: str | None = None
+        self.entered: list[int] = []  # classes that came in since this was emptied
         self.knot = [-1] * len(model.ways)
         for at, members in enumerate(model.knots):
             for cls in members:
                 self.knot[cls] = at
-        self.tied_users = [
-            tuple(u for u in users if any(way.tied and cls in way.children for way in model.ways[u]))
-            for cls, users in enumerate(model.users)
-        ]
+        self.tied_users: list[list[int]] = [[] for _ in model.ways]
+        for cls, ways in enumerate(model.ways):
+            for node in sorted({way.children[0] for way in ways if way.tied}):
+                self.tied_users[node].append(cls)
         for root in model.roots:
             self._use(root)
 
@@ -51,26 +56,80 @@ class Swapper:
 
     def improve(self, attempts: int, deadline: float) -> str | None:
         """Swap until nothing helps; the limit that stopped it before that, or None."""
-        waiting = deque(sorted(cls for cls, users in enumerate(self.users) if users))
+        self.left, self.deadline = attempts, deadline
+        return self._descend(sorted(cls for cls, users in enumerate(self.users) if users), -1, [])
+
+    def probe(self, attempts: int, deadline: float, effort: int = PROBE_EFFORT) -> str | None:
+        """Force each state of each needed class in turn, though it makes the whole dearer, and let what is near
+        follow; keep what ends up cheaper, take back the rest. Repeated until nothing helps or a limit stops it."""
+        self.left, self.deadline = attempts, deadline
+        helped = True
+        while helped:
+            helped = False
+            for cls in range(len(self.states)):
+                for at, way in enumerate(self.model.ways[cls]):
+                    for engine in way.engines() if not way.tied else [self.states[cls][1]]:
+                        if self.users[cls] and (at, engine) != self.states[cls]:
+                            helped = self._force(cls, (at, engine), effort) or helped
+                            if self.stopped() is not None:
+                                return self.stopped()
+        return None
+
+    def stopped(self) -> str | None:
+        return self.cut or ("iterations" if self.left <= 0 else None)
+
+    def _force(self, cls: int, state: State, effort: int) -> bool:
+        before, old = self.total, self.states[cls]
+        log = [(cls, old)]
+        self.left -= 1
+        self.attempts += 1
+        self.entered.clear()
+        self._set(cls, state)
+        if old[0] != state[0] and self._on_cycle(cls):
+            self._set(cls, old)
+            self.total = before
+            return False
+        near = [*self.model.ways[cls][state[0]].children, *self.model.ways[cls][old[0]].children]
+        # what came in is there for others too
+        for value in (cls, *self.entered):
+            near += [user for user in self.model.users[value] if self.users[user]]
+        allowance = self.left - effort
+        self.left, rest = min(self.left, effort), max(0, allowance)
+        self._descend(list(dict.fromkeys(near)), cls, log)
+        self.left += rest
+        if self.total < before:
+            return True
+        for changed, back in reversed(log):
+            self._set(changed, back)
+        self.total = before
+        return False
+
+    def _descend(self, start: Sequence[int], fixed: int, log: list[tuple[int, State]]) -> str | None:
+        """Swap from some classes on until nothing helps, `fixed` left as it is; `log` gets (class, state before)."""
+        waiting = deque(start)
         queued = set(waiting)
-        left = attempts
         while waiting:
             cls = waiting.popleft()
             queued.discard(cls)
-            if not self.users[cls]:
+            if not self.users[cls] or cls == fixed:
                 continue
             before = self.total
             for at, way in enumerate(self.model.ways[cls]):
                 for engine in way.engines() if not way.tied else [self.states[cls][1]]:
-                    if (at, engine) == self.states[cls]:
+                    old = self.states[cls]
+                    if (at, engine) == old:
                         continue
-                    if not left:
+                    if self.left <= 0:
                         return "iterations"
-                    left -= 1
+                    self.left -= 1
                     self.attempts += 1
-                    if self.attempts % CLOCK_EVERY == 0 and monotonic() > deadline:
-                        return "time"
-                    self.attempt(cls, (at, engine))
+                    if self.attempts % CLOCK_EVERY == 0 and monotonic() > self.deadline:
+                        self.cut = "time"
+                    if self.cut is not None:
+                        return self.cut
+                    if self.attempt(cls, (at, engine)):
+                        log.append((cls, old))
+            self.entered.clear()
             if self.total < before:
                 way = self.model.ways[cls][self.states[cls][0]]
                 for near in sorted({cls, *way.children, *(u for u in self.model.users[cls] if self.users[u])}):
@@ -164,6 +223,7 @@ class Swapper:
             cls = work.pop()
             self.users[cls] += 1
             if self.users[cls] == 1:
+                self.entered.append(cls)
                 self._price(cls, self.states[cls], 1)
                 work.extend(self.model.ways[cls][self.states[cls][0]].children)
                 self._wait_for(cls)
