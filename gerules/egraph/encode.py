@@ -145,7 +145,7 @@ def _node(
         attributes = node_attributes(node, definition, table)
     operands = [NO_VALUE if v is None else encoded.of(v) for v in node.inputs]
     results = tuple(NO_VALUE if not v.name else encoded.of(v) for v in node.outputs)
-    if form is None or attributes is None or len(operands) > form.fixed and not form.variadic:
+    if form is None or attributes is None or (len(operands) > form.fixed and not form.variadic):
         for value in captured_values(node):
             operands.append(encoded.of(value))
         reads = tuple(dict.fromkeys(o for o in operands if o != NO_VALUE))

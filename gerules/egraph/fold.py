@@ -8,8 +8,8 @@ import numpy as np
 
 from gerules.egraph.host import Run
 from gerules.egraph.signature import RESULTS, Signature
-from gerules.graph import constants
 from gerules.egraph.texts import dtype_number, format_value, node_texts
+from gerules.graph import constants
 from gerules.graph.infer import infer_node
 from gerules.graph.info import Info
 
@@ -37,6 +37,7 @@ def fold(
             value = dtype_number(str(value))
         values[name] = constants.decode(str(value), run.constants) if kind == "tensor" else value
     results = attributes.get(RESULTS, 1)
+    assert isinstance(results, int)
     from gerules.simulate import evaluate_node
 
     definition = signature.newest
@@ -52,7 +53,7 @@ def fold(
 
 def _small(
     signature: Signature,
-    arrays: Sequence[np.ndarray | None],  # type: ignore[type-arg]
+    arrays: Sequence[np.ndarray | None],
     attributes: Mapping[str, object],
     bound: int,
     run: Run,

@@ -1,8 +1,8 @@
 """Facts about operators alone: decided before any graph is seen.
 
 The registry gives the tables (`bump`, `types_only`, `grows`, `has_body`), rule files give facts over them
-(`neutral_right(Mul, 1)`, `same_operator(f, g) when bump(f, g), ...`). A rule's conditions on its operator parameters are
-answered here, and what is left of the rule is its instance.
+(`neutral_right(Mul, 1)`, `same_operator(f, g) when bump(f, g), ...`). A rule's conditions on its operator parameters
+are answered here, and what is left of the rule is its instance.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class Ground:
     def rows(self, relation: str) -> list[Row]:
         if relation not in self._rows:
             if relation in self._open:
-                raise Refused(Diagnostic("GR503", f"facts go round in a circle: {' -> '.join([*self._open, relation])}"))
+                raise Refused(
+                    Diagnostic("GR503", f"facts go round in a circle: {' -> '.join([*self._open, relation])}")
+                )
             self._open.append(relation)
             found = list(self.tables.get(relation, ()))
             seen = {tuple(map(self.key, row)) for row in found}
@@ -94,7 +96,9 @@ class Ground:
                 for params, rest in self.instances(fact.over, fact.when, file):
                     if rest:
                         raise Refused(
-                            Diagnostic("GR504", f"fact {fact.name} is about operators and graphs at once", span=fact.span)
+                            Diagnostic(
+                                "GR504", f"fact {fact.name} is about operators and graphs at once", span=fact.span
+                            )
                         )
                     row = tuple(self.value(operand, params, file) for operand in conclusion.operands)
                     mark = tuple(map(self.key, row))
@@ -128,7 +132,7 @@ class Ground:
             index = {}
             for row in self.rows(relation):
                 index.setdefault(self.key(row[place]), []).append(row)
-            if relation in self._rows and not self._open:
+            if relation in self._rows:
                 self._index[relation, place] = index
         return index.get(self.key(value), [])
 
@@ -189,7 +193,9 @@ class Ground:
         for call in sorted(positive, key=lambda c: -sum(isinstance(o, ast.Name) and o.id in names for o in c.operands)):
             seeds: list[Params] = []
             for params in found:
-                unbound = [o.id for o in call.operands if isinstance(o, ast.Name) and o.id in names and o.id not in params]
+                unbound = [
+                    o.id for o in call.operands if isinstance(o, ast.Name) and o.id in names and o.id not in params
+                ]
                 if len(unbound) > 1:
                     smallest = min(unbound, key=lambda n: len(domains[n]))
                     seeds += [params | {smallest: d} for d in domains[smallest].values()]
@@ -245,14 +251,17 @@ class Ground:
         for keys in groups.values():
             ordered = sorted(keys, key=lambda k: _version(defined[k].since))
             closed[ordered[0]] = tuple(ordered)
-            self.representative.update({k: ordered[0] for k in ordered})
+            self.representative.update(dict.fromkeys(ordered, ordered[0]))
         self._index.clear()
         # A bump within one semantic version is none: rules between versions would go from an operator to itself.
         for table in list(self._rows):
             self._rows[table] = [
                 row
                 for row in self._rows[table]
-                if table == relation or len(row) != 2 or not isinstance(row[1], OperatorDef) or self.key(row[0]) != self.key(row[1])
+                if table == relation
+                or len(row) != 2
+                or not isinstance(row[1], OperatorDef)
+                or self.key(row[0]) != self.key(row[1])
             ]
         return closed
 

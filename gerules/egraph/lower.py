@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from gerules.egraph.fold import fold
 from gerules.egraph.ground import Ground, Params, Scope
 from gerules.egraph.host import NO, Host
 from gerules.egraph.query import (
-    DTYPES,
     Binding,
     Carried,
     Chooser,
@@ -41,7 +41,8 @@ from gerules.graph.dims import Dim
 from gerules.graph.info import Entries, Info, Uniform
 from gerules.registry.definition import OperatorDef
 from gerules.registry.text import format_float, format_floats
-from gerules.static import Context, TensorView, Unknown, compile_expr, free_names, run_steps, split_conditions
+from gerules.static import Context, Step, TensorView, Unknown, compile_expr, free_names, run_steps, split_conditions
+from gerules.static.context import DTYPES
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ class Lowering:
             if rule.both:
                 sides.append((rule.right, rule.left, "<"))
             for left, right, mark in sides:
-                self._alternatives(full, params, mark, file, lambda q, lt=left, rt=right: self._rewrite(q, lt, rt, rest), rule)
+                self._alternatives(
+                    full, params, mark, file, partial(self._rewrite, left=left, right=right, when=rest), rule
+                )
 
     def fact(self, rule: ast.Fact, file: ast.RuleFile) -> None:
         """Adds the instances of a fact about shapes or contents; ground facts are none."""
@@ -96,7 +99,9 @@ class Lowering:
         for params, rest in self.ground.instances(rule.over, rule.when, file):
             for number, conclusion in enumerate(wanted):
                 mark = f"#{number}" if len(wanted) > 1 else ""
-                self._alternatives(full, params, mark, file, lambda q, c=conclusion: self._fact(q, c, rest), rule)
+                self._alternatives(
+                    full, params, mark, file, partial(self._fact, conclusion=conclusion, when=rest), rule
+                )
 
     def _alternatives(
         self,
@@ -190,7 +195,9 @@ class Lowering:
     def _conditions(self, query: Query, when: Sequence[ast.Expr]) -> None:
         """Terms among the conditions become atoms, absence is an equation, the rest is static."""
         for condition in when:
-            if isinstance(condition, ast.Bind) or (isinstance(condition, ast.Call) and query.head(condition) is not None):
+            if isinstance(condition, ast.Bind) or (
+                isinstance(condition, ast.Call) and query.head(condition) is not None
+            ):
                 query.pattern(condition)
                 continue
             if isinstance(condition, ast.Compare) and condition.op in ("==", "!="):
@@ -281,7 +288,10 @@ class Lowering:
         """`evaluate(f, v, ..r)`: the simulator's value of an operator on constants."""
         call = output.expr
         assert isinstance(call, ast.Call)
-        items = [i.expr.id if isinstance(i, ast.Rest) and isinstance(i.expr, ast.Name) else getattr(i, "id", "") for i in call.operands]
+        items = [
+            i.expr.id if isinstance(i, ast.Rest) and isinstance(i.expr, ast.Name) else getattr(i, "id", "")
+            for i in call.operands
+        ]
         operator = query.env[items[0]]
         assert isinstance(operator, Known) and isinstance(operator.value, OperatorDef)
         signature = self.signatures.of(operator.value)
@@ -365,18 +375,18 @@ class _Arguments:
         return values_of
 
     def _text(self, term: str, kind: str) -> Callable[[Sequence[object]], object]:
-        for place, (known, as_kind) in enumerate(zip(self.terms, self.kinds, strict=True)):
-            if (known, as_kind) == (term, kind):
-                break
-        else:
-            place = len(self.terms)
+        known = list(zip(self.terms, self.kinds, strict=True))
+        if (term, kind) not in known:
+            known.append((term, kind))
             self.terms.append(term)
             self.kinds.append(kind)
+        place = known.index((term, kind))
         return lambda values: values[place]
 
     def call(self, symbol: str) -> str:
         inner = " ".join(
-            f"(py-from-int {t})" if k == "index" else f"(py-from-string {t})" for t, k in zip(self.terms, self.kinds, strict=True)
+            f"(py-from-int {t})" if k == "index" else f"(py-from-string {t})"
+            for t, k in zip(self.terms, self.kinds, strict=True)
         )
         return f"(py-to-string (py-call {symbol} {inner}))".replace(" ))", "))")
 
@@ -395,17 +405,20 @@ class _Rest(tuple):  # type: ignore[type-arg]
 _Prepare = Callable[[Sequence[str]], "dict[str, object] | None"]
 
 
-def _preparation(arguments: _Arguments, steps: object, host: Host) -> _Prepare:
+def _preparation(arguments: _Arguments, steps: Sequence[Step], host: Host) -> _Prepare:
     """Texts -> the environment in which all conditions hold, or None. The last few answers are kept: the outputs of
     one match ask one after the other."""
     readers, kinds, fixed = arguments.readers, tuple(arguments.kinds), arguments.fixed
-    kept: dict[tuple[object, Sequence[str]], dict[str, object] | None] = {}
+    kept: dict[Sequence[str], dict[str, object] | None] = {}
+    kept_for: list[hosting.Run] = []
 
     def prepare(texts: Sequence[str]) -> dict[str, object] | None:
         run = host.current
-        key = (id(run), texts)
-        if key in kept:
-            return kept[key]
+        if not kept_for or kept_for[0] is not run:
+            kept.clear()
+            kept_for[:] = [run]
+        if texts in kept:
+            return kept[texts]
         try:
             values = [read(kind, text, run) for kind, text in zip(kinds, texts, strict=True)]
             env: dict[str, object] | None = dict(fixed)
@@ -418,7 +431,7 @@ def _preparation(arguments: _Arguments, steps: object, host: Host) -> _Prepare:
             env = None
         if len(kept) > 64:
             kept.clear()
-        kept[key] = env
+        kept[texts] = env
         return env
 
     return prepare
@@ -504,7 +517,7 @@ def encode_output(kind: str, host: Host, value: object, dtype: object, shape: ob
     return _encoder(kind, host)(value, dtype, {}, shape)
 
 
-def _array(value: object, dtype: object) -> np.ndarray:  # type: ignore[type-arg]
+def _array(value: object, dtype: object) -> np.ndarray:
     if dtype is None and not isinstance(value, np.ndarray):
         raise Unknown("the element type of this constant is not known")
     return as_array(value, dtype)
@@ -573,7 +586,9 @@ def literal(expr: ast.Expr, kind: str) -> str | None:
         return None
     if kind in ("int", "float", "str") and isinstance(value, list):
         return None
-    if (kind in ("str", "strs")) != isinstance(value[0] if isinstance(value, list) and value else value, str) and value != []:
+    if (kind in ("str", "strs")) != isinstance(
+        value[0] if isinstance(value, list) and value else value, str
+    ) and value != []:
         return None
     if kind == "int" and isinstance(value, float):
         return None
@@ -622,5 +637,3 @@ def _class_misfit(fault: Misfit) -> bool:
 
 def _same_call(query: Query, made: str) -> bool:
     return any(atom.endswith(f" {made})") for atom in query.atoms)
-
-

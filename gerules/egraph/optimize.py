@@ -18,7 +18,8 @@ from gerules.egraph.rebuild import Rebuilt, rebuild
 from gerules.egraph.session import Limits, Saturated, Session
 from gerules.egraph.signature import Signature
 from gerules.errors import Diagnostic, Refused
-from gerules.graph.constants import ConstantTable, encode as encode_constant
+from gerules.graph.constants import ConstantTable
+from gerules.graph.constants import encode as encode_constant
 from gerules.graph.dims import DimFacts
 from gerules.graph.facts import infer_facts
 from gerules.graph.info import UNKNOWN, Info
@@ -74,9 +75,12 @@ class Engine:
             rewrites = [
                 (program.rewrites[name].statement, program.rewrites[name].file)
                 for name in self.rules.rewrites
-                if any(_inside(program.rewrites[name].ruleset, s) for s in scheduled) or program.rewrites[name].ruleset.startswith("user/")
+                if any(_inside(program.rewrites[name].ruleset, s) for s in scheduled)
+                or program.rewrites[name].ruleset.startswith("user/")
             ]
-            facts = [(e.statement, e.file) for e in program.facts.values() if any(_inside(e.ruleset, s) for s in scheduled)]
+            facts = [
+                (e.statement, e.file) for e in program.facts.values() if any(_inside(e.ruleset, s) for s in scheduled)
+            ]
             self._compiled[window] = compile_rules(self.known, rewrites, facts, window)
         return self._compiled[window]
 
@@ -372,4 +376,3 @@ class _Names:
 
 
 __all__ = ["Choose", "Engine", "GraphTask", "Outcome", "RuleSet", "optimize"]
-

@@ -7,7 +7,7 @@ popped again (`gerules.egraph.session`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from egglog import bindings
@@ -95,7 +95,9 @@ class Scope:
         found = self.program.resolve(symbol, file)
         if not found:
             raise GerulesError(
-                Diagnostic("GR502", f"the registry of {symbol} is not loaded", span=symbol.span, hint="it is not yet used here")
+                Diagnostic(
+                    "GR502", f"the registry of {symbol} is not loaded", span=symbol.span, hint="it is not yet used here"
+                )
             )
         return found[-1]
 
@@ -147,7 +149,10 @@ def knowledge(program: Program) -> Knowledge:
         "types_only": [(a, b) for a, b in bumps if types_only(a, b)],
         "grows": [(a, b) for a, b in bumps if grows(a, b)],
         "has_body": [
-            (d,) for n in registry.names("") for s in registry.versions("", n) if (d := registry.definition("", n, s)).has_body
+            (d,)
+            for n in registry.names("")
+            for s in registry.versions("", n)
+            if (d := registry.definition("", n, s)).has_body
         ],
     }
     facts = [(e.statement, e.file) for e in program.facts.values()]
@@ -159,11 +164,17 @@ def knowledge(program: Program) -> Knowledge:
             operator, name = row
             assert isinstance(operator, OperatorDef)
             for since in registry.versions(operator.domain, operator.name):
-                dtype_attributes.setdefault(registry.definition(operator.domain, operator.name, since).key, set()).add(str(name))
-    impure = frozenset(
-        f"{d.domain}.{d.name}" if d.domain else d.name
-        for d in (program.definition(k) for k in program.classes["Impure"].keys)
-    ) if "Impure" in program.classes else frozenset()
+                dtype_attributes.setdefault(registry.definition(operator.domain, operator.name, since).key, set()).add(
+                    str(name)
+                )
+    impure = (
+        frozenset(
+            f"{d.domain}.{d.name}" if d.domain else d.name
+            for d in (program.definition(k) for k in program.classes["Impure"].keys)
+        )
+        if "Impure" in program.classes
+        else frozenset()
+    )
     signatures = Signatures(
         program.definition,
         dict(ground.representative),
@@ -259,7 +270,9 @@ class Compiled:
         name = self.calls.get(signature.constructor)
         if name is None:
             before = len(self.host.calls)
-            name = self.calls[signature.constructor] = self.host.add(inference(self.host, signature), f"types of {signature.definition.key}")
+            name = self.calls[signature.constructor] = self.host.add(
+                inference(self.host, signature), f"types of {signature.definition.key}"
+            )
             self.run(self.host.declarations(before))
         return name
 
@@ -296,9 +309,9 @@ def declaration(signature: Signature, infer: str) -> Iterator[str]:
     atoms = [f"(= i{k} (info x{k}))" for k in range(signature.fixed)]
     arguments = [f"i{k}" for k in range(signature.fixed)]
     if signature.variadic:
-        root = f"(= {'n' if signature.several else 'y'} {term})"
+        made = f"(= {'n' if signature.several else 'y'} {term})"
         yield (
-            f'(rule ({root} (= l (vec-length v))) ((arity v l) (set (infos v 0) "")) '
+            f'(rule ({made} (= l (vec-length v))) ((arity v l) (set (infos v 0) "")) '
             f':ruleset theory :name "operands of {name}")'
         )
         atoms += ["(arity v l)", "(= is (infos v l))"]
@@ -324,7 +337,7 @@ def inference(host: Host, signature: Signature) -> hosting.Call:
         if signature.variadic:
             known += texts[count].split(hosting.SEPARATOR)[1:]
         columns = texts[len(texts) - len(signature.attributes) :] if signature.attributes else ()
-        results = None
+        results: int | None = None
         if signature.several:
             results = int(columns[-1]) if columns[-1] else None
         operands = [None if t == hosting.ABSENT else Info.parse(t) for t in known]
@@ -344,8 +357,11 @@ def theory(host: Host) -> Iterator[str]:
     infos = host.add(lambda k: str(Info.of_constant(k)), "contents of a constant")
     constant = host.add(lambda i: _constant(host, i), "a known value is a constant")
     known = host.add(_wholly, "a value known by its dimensions")
-    yield f"(rule ((= x (K k)) (= i {hosting.call(infos, ['k'])})) ((set (info x) i) (set (contents_of x) k)) :ruleset theory :name \"constants\")"
-    yield f"(rule ((= x (Absent))) ((set (contents_of x) {quoted(hosting.ABSENT)})) :ruleset theory :name \"absent\")"
+    yield (
+        f"(rule ((= x (K k)) (= i {hosting.call(infos, ['k'])})) ((set (info x) i) (set (contents_of x) k)) "
+        ':ruleset theory :name "constants")'
+    )
+    yield f'(rule ((= x (Absent))) ((set (contents_of x) {quoted(hosting.ABSENT)})) :ruleset theory :name "absent")'
     yield '(rule ((= x (Known i))) ((set (info x) i)) :ruleset theory :name "known values")'
     yield (
         f"(rule ((= i (info x)) (= k {hosting.call(constant, ['i'])}) (!= k {quoted(NO)})) ((union x (K k))) "
@@ -356,11 +372,11 @@ def theory(host: Host) -> Iterator[str]:
         ':ruleset theory :name "known dimensions")'
     )
     yield (
-        '(rule ((= s (infos v k)) (< k (vec-length v)) (= x (vec-get v k))) ((element v k x)) '
+        "(rule ((= s (infos v k)) (< k (vec-length v)) (= x (vec-get v k))) ((element v k x)) "
         ':ruleset theory :name "operands of lists")'
     )
     yield (
-        '(rule ((= s (infos v k)) (element v k x) (= i (info x))) '
+        "(rule ((= s (infos v k)) (element v k x) (= i (info x))) "
         f'((set (infos v (+ k 1)) (+ s "{hosting.SEPARATOR}" i))) :ruleset theory :name "known of operands")'
     )
 
@@ -386,12 +402,13 @@ def _wholly(text: str) -> str:
 
 def context(program: Program, ground: Ground, host: Host) -> Context:
     """What static expressions of a program may ask."""
-    classes = {
-        name: frozenset(members.keys) for name, members in program.classes.items()
-    }
+    classes = {name: frozenset(members.keys) for name, members in program.classes.items()}
     relations = {name: tuple(ground.rows(name)) for name in sorted(ground.relations())}
     return Context(
-        facts=_RunFacts(host), classes=classes, relations=relations, functions={f.name: f for f in _value_functions(host)}
+        facts=_RunFacts(host),
+        classes=classes,
+        relations=relations,
+        functions={f.name: f for f in _value_functions(host)},
     )
 
 
@@ -441,7 +458,8 @@ def compile_rules(
     compiled.run(host.declarations())
     # Not through the global: a merge that reads one gets a wrong object in this release once the program is large.
     joined = host.expression(merge)
-    compiled.run([f"(function info (T) String :merge (py-to-string (py-call {joined} (py-from-string old) (py-from-string new))))"])
+    both = "(py-from-string old) (py-from-string new)"
+    compiled.run([f"(function info (T) String :merge (py-to-string (py-call {joined} {both})))"])
     compiled.run(lines)
     compiled.extend(rewrites, facts)
     return compiled
@@ -459,7 +477,7 @@ def in_window(known: Knowledge, signature: Signature, window: tuple[int, int]) -
 
 
 def _is_ground(ground: Ground, fact: ast.Fact) -> bool:
-    return all(isinstance(c, ast.Call) and isinstance(c.head, ast.Name) and c.head.id in ground.relations() for c in fact.conclusions)
-
-
-
+    return all(
+        isinstance(c, ast.Call) and isinstance(c.head, ast.Name) and c.head.id in ground.relations()
+        for c in fact.conclusions
+    )

@@ -15,11 +15,8 @@ from gerules.dsl import ast
 from gerules.egraph.signature import RESULTS, Signature
 from gerules.errors import Diagnostic, Refused
 from gerules.registry.definition import REQUIRED, OperatorDef
+from gerules.static.context import DTYPES
 
-DTYPES = frozenset(
-    "f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 i4 u4 i2 u2 bool str c64 c128 f8e4m3fn f8e4m3fnuz f8e5m2 "
-    "f8e5m2fnuz f8e8m0 f4e2m1".split()
-)
 ARITIES = (1, 2, 3, 4, 5, 6)
 """Numbers of operands for which rules that name single operands of a variadic operator have an instance."""
 
@@ -217,7 +214,8 @@ class Query:
                 if signature is None:
                     raise Misfit("this is no operator", expr)
                 if signature.several:
-                    raise Misfit(f"{signature.definition.name} has several results: say which, `{signature.definition.name}(...)[0]`", expr)
+                    name = signature.definition.name
+                    raise Misfit(f"{name} has several results: say which, `{name}(...)[0]`", expr)
                 return self.call(signature, expr)
         raise Misfit("an operand is a variable, an operator or a value (const, splat, dims)", expr)
 
@@ -284,8 +282,10 @@ class Query:
         """A column meets what the rule says of it: a variable, a literal, or an expression to be compared."""
         if isinstance(pattern, ast.Name) and pattern.id == "_":
             return
-        if isinstance(pattern, ast.Name) and pattern.id not in self.env and not (
-            column.kind == "dtype" and pattern.id in DTYPES
+        if (
+            isinstance(pattern, ast.Name)
+            and pattern.id not in self.env
+            and not (column.kind == "dtype" and pattern.id in DTYPES)
         ):
             self.env[pattern.id] = column
             return
@@ -357,7 +357,10 @@ class Query:
         while len(terms) < total:
             if covering is None:
                 if signature.operand_kind(len(terms)) == REQUIRED and len(terms) < signature.fixed:
-                    raise Misfit(f"{signature.definition.name} needs operand {signature.definition.inputs[len(terms)].name}", call)
+                    raise Misfit(
+                        f"{signature.definition.name} needs operand {signature.definition.inputs[len(terms)].name}",
+                        call,
+                    )
                 terms.append("(Absent)")
             else:
                 terms.append(self.fresh("w"))
@@ -456,10 +459,18 @@ class Query:
     ) -> None:
         terms = operands.items if operands.items is not None else operands.fixed
         if operands.vector is not None and operands.items is None:
-            carried = Carried(tuple(Tensor(t) for t in operands.fixed[operands.first :]), operands.vector, operands.first, attributes, signature)
+            carried = Carried(
+                tuple(Tensor(t) for t in operands.fixed[operands.first :]),
+                operands.vector,
+                operands.first,
+                attributes,
+                signature,
+            )
         else:
             every = (*operands.fixed, *(operands.items or ())) if operands.vector else terms
-            carried = Carried(tuple(Tensor(t) for t in every[operands.first :]), None, operands.first, attributes, signature)
+            carried = Carried(
+                tuple(Tensor(t) for t in every[operands.first :]), None, operands.first, attributes, signature
+            )
         assert isinstance(rest.expr, ast.Name)
         if rest.expr.id in self.env:
             raise Misfit(f"`..{rest.expr.id}` is bound already", rest)
@@ -503,7 +514,9 @@ class Query:
     def build_value(self, kind: str, call: ast.Call, dtype: ast.Expr | str | None) -> str:
         asked = next((k.value for k in call.keywords if k.name == "dtype"), None)
         if asked is not None:
-            dtype = asked.id if isinstance(asked, ast.Name) and asked.id in DTYPES and asked.id not in self.env else asked
+            dtype = (
+                asked.id if isinstance(asked, ast.Name) and asked.id in DTYPES and asked.id not in self.env else asked
+            )
         first = call.operands[0]
         if kind == "const":
             if isinstance(first, ast.Call) and first.head == ast.Name("evaluate"):
@@ -530,7 +543,9 @@ class Query:
 
     def build_call(self, signature: Signature, call: ast.Call) -> str:
         if signature.impure and len(self.identities) != 1:
-            raise Misfit(f"{signature.definition.name} is impure: a rule can only turn one such node into another", call)
+            raise Misfit(
+                f"{signature.definition.name} is impure: a rule can only turn one such node into another", call
+            )
         self.operators.append(signature)
         operands: list[str] = []
         vector: str | None = None
@@ -569,7 +584,9 @@ class Query:
                 raise Misfit(f"{signature.definition.name} has at most {signature.fixed} operands", call)
             for place in range(len(operands), signature.fixed):
                 if signature.operand_kind(place) == REQUIRED:
-                    raise Misfit(f"{signature.definition.name} needs operand {signature.definition.inputs[place].name}", call)
+                    raise Misfit(
+                        f"{signature.definition.name} needs operand {signature.definition.inputs[place].name}", call
+                    )
                 operands.append("(Absent)")
             return f"({' '.join([signature.constructor, *operands, *columns])})"
         fixed, items = operands[: signature.fixed], operands[signature.fixed :]

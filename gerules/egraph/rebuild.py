@@ -93,7 +93,9 @@ class _Rebuild:
         self._captures(kept)
         self._remove(before, kept)
         self._sort()
-        self.result.changed = self.result.changed or [n for n in before if n in kept] != list(self.graph) or len(kept) < len(before)
+        self.result.changed = (
+            self.result.changed or [n for n in before if n in kept] != list(self.graph) or len(kept) < len(before)
+        )
         return self.result
 
     def _order(self) -> list[int]:
@@ -136,7 +138,9 @@ class _Rebuild:
         base = self.encoded.values[numbers[0]].name if numbers else None
         name = self.fresh_name(f"{base}_constant" if base else "constant")
         tensor = constants.tensor_of(text, self.table, name)
-        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tuple(tensor.shape)), const_value=tensor)
+        value = ir.Value(
+            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
+        )
         self.graph.register_initializer(value)
         self.result.values[cls] = value
         self.result.changed = True
@@ -197,7 +201,9 @@ class _Rebuild:
         ]
         count = 1
         if signature.several:
-            column = next((c for a, c in zip(signature.attributes, enode.columns, strict=True) if a.name == RESULTS), "1")
+            column = next(
+                (c for a, c in zip(signature.attributes, enode.columns, strict=True) if a.name == RESULTS), "1"
+            )
             count = int(column or "1")
         classes = self._result_classes(cls, count, signature.several)
         outputs = [self._new_value(c) for c in classes]

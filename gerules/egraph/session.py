@@ -48,8 +48,8 @@ class Saturated:
     """An e-graph read back. Classes are small numbers, in a stable order.
 
     `leaves`: class -> value numbers of the graph that lie in it. `constants`: class -> constant text. `known`: class ->
-    info text of values that are wholly known by dimensions. `projections`: (class, node class, place). `infos`: class ->
-    info. `node_class`: loaded node number -> class of sort N.
+    info text of values that are wholly known by dimensions. `projections`: (class, node class, place). `infos`:
+    class -> info. `node_class`: loaded node number -> class of sort N.
     """
 
     nodes: list[ENode]
@@ -116,7 +116,11 @@ class Session:
         compiled.run(["(run-schedule (saturate load))"])
 
     def saturate(
-        self, schedule: ast.Schedule, rulesets: Callable[[str], Sequence[str]], limits: Limits, leftover: Sequence[str] = ()
+        self,
+        schedule: ast.Schedule,
+        rulesets: Callable[[str], Sequence[str]],
+        limits: Limits,
+        leftover: Sequence[str] = (),
     ) -> _Clock:
         """Runs the steps of a schedule. `rulesets` resolves a name of a step to rulesets of the program; `leftover` are
         rulesets that no step names and that run with the last one."""
@@ -162,7 +166,12 @@ class Session:
     def _run(self, names: tuple[str, ...], step: ast.RunStep, clock: _Clock) -> bool:
         if step.mode in ("backoff", "shuffle"):
             raise Refused(
-                Diagnostic("GR520", f"schedules do not yet run steps of mode `{step.mode}`", span=step.span, hint="use `run` or `saturate`")
+                Diagnostic(
+                    "GR520",
+                    f"schedules do not yet run steps of mode `{step.mode}`",
+                    span=step.span,
+                    hint="use `run` or `saturate`",
+                )
             )
         names = tuple(n for n in names if n == "theory" or n in self.compiled.rulesets)
         if names == ("theory",) and step.mode == "run":
@@ -232,6 +241,12 @@ class Session:
         return _Reader(self, encoded).read(clock)
 
 
+_Row = tuple[
+    str, "Signature | None", bindings.FrozenRow, tuple[bindings.Value, ...], tuple[str, ...], str, "int | None"
+]
+"""Constructor, signature, row, children, columns, who made it, node number."""
+
+
 class _Reader:
     def __init__(self, session: Session, encoded: Encoded) -> None:
         self.egraph = session.compiled.egraph
@@ -263,7 +278,10 @@ class _Reader:
             if number >= 0:
                 leaves.setdefault(cls, []).append(number)
                 value_class[number] = cls
-        node_class = {number: self.cls(value) for number, value in sorted((integer(r.inputs[0]), r.output) for r in self._rows("NV"))}
+        node_class = {
+            number: self.cls(value)
+            for number, value in sorted((integer(r.inputs[0]), r.output) for r in self._rows("NV"))
+        }
         absent = {self.cls(r.output) for r in self._rows("Absent")}
         constants: dict[int, str] = {}
         for text, value in sorted((self.text(r.inputs[0]), r.output) for r in self._rows("K")):
@@ -322,7 +340,7 @@ class _Reader:
         Classes reached from the graph's values have stable numbers already; the rest are named level by level, by
         the texts and the (stable) children of their e-nodes.
         """
-        waiting: list[tuple[str, Signature | None, bindings.FrozenRow, tuple[bindings.Value, ...], tuple[str, ...], str, int | None]] = []
+        waiting: list[_Row] = []
         for signature in sorted(self._signatures(), key=lambda s: s.constructor):
             waiting += self._of(signature)
         waiting += self._opaque()
@@ -372,13 +390,13 @@ class _Reader:
             if signature.constructor in declared:
                 yield signature
 
-    def _of(self, signature: Signature) -> list[tuple[str, Signature | None, bindings.FrozenRow, tuple[bindings.Value, ...], tuple[str, ...], str, int | None]]:
+    def _of(self, signature: Signature) -> list[_Row]:
         rows = self._rows(signature.constructor)
         if not rows:
             return []
         made = {tuple(r.inputs): self.text(r.output) for r in self._rows(f"by_{signature.constructor}")}
         width = len(signature.attributes)
-        found = []
+        found: list[_Row] = []
         for row in rows:
             operands = list(row.inputs[: signature.fixed])
             position = signature.fixed
@@ -391,9 +409,19 @@ class _Reader:
             found.append((signature.constructor, signature, row, tuple(operands), columns, made_by, number))
         return found
 
-    def _opaque(self) -> list[tuple[str, Signature | None, bindings.FrozenRow, tuple[bindings.Value, ...], tuple[str, ...], str, int | None]]:
+    def _opaque(
+        self,
+    ) -> list[_Row]:
         return [
-            ("", None, row, tuple(self.egraph.value_to_vec(row.inputs[1])), (), "input", self.egraph.value_to_i64(row.inputs[0]))
+            (
+                "",
+                None,
+                row,
+                tuple(self.egraph.value_to_vec(row.inputs[1])),
+                (),
+                "input",
+                self.egraph.value_to_i64(row.inputs[0]),
+            )
             for row in self._rows("Opaque")
         ]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from gerules.egraph.signature import RESULTS, Signature
-from gerules.graph.dtypes import NAME_OF_NUMBER, NUMBERS, numpy_dtype
 from gerules.graph.dims import Dim
+from gerules.graph.dtypes import NAME_OF_NUMBER, NUMBERS, numpy_dtype
 from gerules.graph.info import Info
 from gerules.registry.text import (
     escape,
@@ -74,7 +75,7 @@ def format_value(kind: str, value: object) -> str:
     if kind == "float" and isinstance(value, (int, float, np.floating)) and not isinstance(value, bool):
         text = format_float(float(value))
         # An attribute is a float32: a value that it cannot hold has no place there.
-        if float(value) == parse_float(text) or value != value:
+        if float(value) == parse_float(text) or math.isnan(value):
             return text
         raise Unknown(f"{value} is no float32")
     if kind == "str" and isinstance(value, str):
@@ -88,7 +89,7 @@ def format_value(kind: str, value: object) -> str:
             return format_ints(value)
         if kind == "floats" and all(isinstance(v, (int, float)) for v in value):
             texts = format_floats([float(v) for v in value])
-            if all(a == b or a != a for a, b in zip(value, parse_floats(texts), strict=True)):
+            if all(a == b or math.isnan(a) for a, b in zip(value, parse_floats(texts), strict=True)):
                 return texts
             raise Unknown("a value is no float32")
         if kind == "strs" and all(isinstance(v, str) for v in value):
@@ -96,7 +97,7 @@ def format_value(kind: str, value: object) -> str:
     raise Unknown(f"{value!r} is no {kind}")
 
 
-def as_array(value: object, dtype: object) -> np.ndarray:  # type: ignore[type-arg]
+def as_array(value: object, dtype: object) -> np.ndarray:
     """A computed value as a constant of an element type. Raises Unknown where it does not fit exactly."""
     if isinstance(value, np.ndarray) and (dtype is None or value.dtype == numpy_dtype(str(dtype))):
         return value

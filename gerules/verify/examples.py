@@ -20,9 +20,9 @@ from gerules.egraph.host import Run
 from gerules.egraph.lower import encode_output, literal
 from gerules.egraph.program import CappedScope, Compiled, Knowledge, compile_rules, guarded, knowledge
 from gerules.egraph.query import Chooser, Misfit, NodeTerm, Output, Query, Tensor, quoted
-from gerules.egraph.session import Session, _Clock, Limits
+from gerules.egraph.session import Limits, Session, _Clock
 from gerules.egraph.signature import Signature
-from gerules.errors import Diagnostic, GerulesError
+from gerules.errors import Diagnostic, GerulesError, Span
 from gerules.graph.constants import ConstantTable
 from gerules.graph.dims import Dim, DimFacts
 from gerules.graph.info import Info
@@ -40,7 +40,7 @@ class ExampleResult:
     """What became of one example: passed, failed (with a diagnostic), or not yet run (with the reason)."""
 
     rule: str
-    span: object
+    span: Span
     status: str  # "passed", "failed", "not yet"
     diagnostic: Diagnostic | None = None
     simulated: bool = True
@@ -81,7 +81,9 @@ class Examples:
             if fact is not None and isinstance(example.outcome, ast.Gives):
                 return _OnFact(self, full, entry).judge()
         except _Failed as failed:
-            diagnostic = Diagnostic("GR570", f"example of {full}: {failed.message}", span=failed.span or example.span, hint=failed.hint)
+            diagnostic = Diagnostic(
+                "GR570", f"example of {full}: {failed.message}", span=failed.span or example.span, hint=failed.hint
+            )
             return ExampleResult(full, example.span, "failed", diagnostic)
         except GerulesError as error:
             if error.diagnostics[0].code not in LATER:
@@ -92,20 +94,29 @@ class Examples:
         except Unknown as unknown:
             diagnostic = Diagnostic("GR571", f"example of {full}: {unknown}", span=example.span)
             return ExampleResult(full, example.span, "failed", diagnostic)
-        note = Diagnostic("GR572", f"the example of {full} is not yet run: rules of its kind come later", span=example.span, severity="warning")
+        note = Diagnostic(
+            "GR572",
+            f"the example of {full} is not yet run: rules of its kind come later",
+            span=example.span,
+            severity="warning",
+        )
         return ExampleResult(full, example.span, "not yet", note)
 
     @property
     def base(self) -> Compiled:
         """Facts about shapes, and what follows from types: what every example may use."""
         if self._base is None:
-            facts = [(e.statement, e.file) for e in self.program.facts.values() if e.ruleset.split("/")[0] in ("shape", "user")]
+            facts = [
+                (e.statement, e.file)
+                for e in self.program.facts.values()
+                if e.ruleset.split("/")[0] in ("shape", "user")
+            ]
             self._base = compile_rules(self.known, [], facts, WINDOW)
         return self._base
 
 
 class _Failed(Exception):
-    def __init__(self, message: str, span: object = None, hint: str | None = None) -> None:
+    def __init__(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
         self.message, self.span, self.hint = message, span, hint
 
 
@@ -234,7 +245,9 @@ class _OnRewrite(_Judge):
                     if (e := self.examples.program.rewrites[name])
                 ]
                 if not fired:
-                    raise _Failed("the rule does not fire here", hint="a condition does not hold, or the pattern does not fit")
+                    raise _Failed(
+                        "the rule does not fire here", hint="a condition does not hold, or the pattern does not fit"
+                    )
                 equal, _ = self._run(helped, ("all", self.full), outcome.right, steps=12)
             if not equal:
                 raise _Failed("the rule fires, but does not give this right side")
@@ -260,7 +273,10 @@ class _OnRewrite(_Judge):
         if weaker is not None:
             _, fired = self._run([(weaker, file)], (self.full, outcome.because), None)
             if not fired:
-                raise _Failed("something else holds the rule back: without the condition cited it does not fire either", outcome.because.span)
+                raise _Failed(
+                    "something else holds the rule back: without the condition cited it does not fire either",
+                    outcome.because.span,
+                )
         return self.passed()
 
     def _without(self, condition: ast.Expr) -> ast.Rewrite | None:
@@ -334,7 +350,9 @@ class _OnRewrite(_Judge):
         differed = False
         try:
             for seed in range(6):
-                evaluation = Evaluation(lambda s: resolve.operator(s, self.entry.file), compiled.context, self.examples.known, seed)
+                evaluation = Evaluation(
+                    lambda s: resolve.operator(s, self.entry.file), compiled.context, self.examples.known, seed
+                )
                 try:
                     left = [evaluate_term(evaluation, g) for g in statement.given][-1]
                 except NodeFault:
@@ -392,7 +410,11 @@ class _OnFact(_Judge):
         return [(given.name, text)] if isinstance(given, ast.Bind) else []
 
     def _fact(self, fact: ast.Expr, env: Mapping[str, object], build: _Build) -> None:
-        if isinstance(fact, ast.Compare) and isinstance(fact.right, ast.Call) and fact.right.head in (ast.Name("dims"), ast.Name("dim")):
+        if (
+            isinstance(fact, ast.Compare)
+            and isinstance(fact.right, ast.Call)
+            and fact.right.head in (ast.Name("dims"), ast.Name("dim"))
+        ):
             assert isinstance(fact.left, ast.Name)
             tensor = env.get(fact.left.id)
             entries = tensor.info.entries if isinstance(tensor, TensorView) else None
@@ -402,16 +424,20 @@ class _OnFact(_Judge):
             if found != wanted:
                 raise _Failed(f"the contents of {fact.left.id} are {found}, not {wanted}", fact.span)
             return
-        names = [n for n in ("shape",) if isinstance(fact, ast.Compare) and isinstance(fact.left, ast.Field) and fact.left.name == n]
+        names = [
+            n
+            for n in ("shape",)
+            if isinstance(fact, ast.Compare) and isinstance(fact.left, ast.Field) and fact.left.name == n
+        ]
         if not names:
             raise _Failed("conclusions of this kind are not yet drawn", fact.span)
         if not compile_condition(fact, build.context)(env):
             assert isinstance(fact, ast.Compare) and isinstance(fact.left, ast.Field)
             try:
-                found = compile_expr(fact.left, build.context)(env)
+                shape = str(compile_expr(fact.left, build.context)(env))
             except (Unknown, KeyError):
-                found = "not known"
-            raise _Failed(f"this does not follow: the shape is {found}", fact.span)
+                shape = "not known"
+            raise _Failed(f"this does not follow: the shape is {shape}", fact.span)
 
 
 def _holds(compiled: Compiled, check: str) -> bool:
@@ -441,9 +467,13 @@ def agree(left: object, right: object, bitwise: bool) -> bool:
     return compare(right, left).equal
 
 
-def same_bits(left: np.ndarray, right: np.ndarray) -> bool:  # type: ignore[type-arg]
+def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
     if left.dtype.kind in "fc" or left.dtype.kind == "V":
-        return bool(np.all((left == right) & (np.signbit(left) == np.signbit(right)) | (np.isnan(left) & np.isnan(right)))) if left.dtype.kind == "f" else bool(np.array_equal(left, right, equal_nan=True))
+        return (
+            bool(np.all((left == right) & (np.signbit(left) == np.signbit(right)) | (np.isnan(left) & np.isnan(right))))
+            if left.dtype.kind == "f"
+            else bool(np.array_equal(left, right, equal_nan=True))
+        )
     return bool(np.array_equal(left, right))
 
 
@@ -492,4 +522,3 @@ def _untyped(expr: ast.Expr) -> ast.Expr:
         case ast.Index():
             return replace(expr, base=_untyped(expr.base))
     return expr
-

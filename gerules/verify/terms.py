@@ -19,7 +19,6 @@ from gerules.simulate import evaluate_node
 from gerules.simulate.kernel import REFERENCE
 from gerules.static import Context, compile_expr
 
-
 _WHOLE = frozenset({"i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"})
 
 
@@ -43,7 +42,8 @@ class Evaluation:
                 # Distinct sizes in the first draws, equal and unit ones later.
                 self.sizes.setdefault(symbol, 2 + len(self.sizes) if self.seed < 4 else 1 + self.seed % 2)
             return dim.evaluate(self.sizes)
-        return int(dim)  # type: ignore[call-overload]
+        assert isinstance(dim, int)
+        return dim
 
     def static(self, expr: ast.Expr) -> object:
         return concrete(self, compile_expr(expr, self.context)({}))
@@ -57,7 +57,7 @@ def concrete(evaluation: Evaluation, value: object) -> object:
     return value
 
 
-def draw(random: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:  # type: ignore[type-arg]
+def draw(random: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Moderate numbers, with zeros of both signs among the floats."""
     target = numpy_dtype(dtype)
     if dtype == "bool":
@@ -131,7 +131,11 @@ def _operator(evaluation: Evaluation, call: ast.Call) -> object:
         formal = inputs[min(place, len(inputs) - 1)]
         dtype = next(iter(formal.types)) if len(formal.types) == 1 else None
         for other, operand in enumerate(operands):
-            if dtype is None and isinstance(operand, np.ndarray) and inputs[min(other, len(inputs) - 1)].type == formal.type:
+            if (
+                dtype is None
+                and isinstance(operand, np.ndarray)
+                and inputs[min(other, len(inputs) - 1)].type == formal.type
+            ):
                 dtype = name_of_numpy(operand.dtype)
         if dtype is None and "i64" in formal.types and formal.types <= _WHOLE:
             dtype = "i64"
@@ -152,5 +156,7 @@ def _operator(evaluation: Evaluation, call: ast.Call) -> object:
             results = int(value)  # type: ignore[call-overload]
         elif value is not None:
             values[keyword.name] = dtype_number(str(value)) if kind == "dtype" else value
-    found = evaluate_node(definition.domain, definition.name, int(definition.since), values, operands, results, kernels=REFERENCE)
+    found = evaluate_node(
+        definition.domain, definition.name, int(definition.since), values, operands, results, kernels=REFERENCE
+    )
     return found if signature.several else found[0]
