@@ -171,15 +171,14 @@ def check(**flags: Any) -> None:
 def entry() -> None:
     """The console script."""
     try:
-        main.main(standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+        status = main.main(standalone_mode=False)  # an Exit comes back as its status
     except click.ClickException as fault:
         fault.show()
         sys.exit(fault.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
+    sys.exit(status if isinstance(status, int) else 0)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from gerules.egraph.choices import Candidates
 from gerules.egraph.optimize import GraphTask, Outcome, optimize
-from gerules.errors import Refused
-from gerules.extract import Infeasible, Problem, Solution, solve
+from gerules.errors import Diagnostic, Refused
+from gerules.extract import Infeasible, Solution, solve
 from gerules.graph import infer_facts, load_model
 from gerules.graph.info import Info
 from gerules.graph.io import name_nodes
@@ -129,7 +129,7 @@ class _Compiler:
 
     def _refusal(
         self, fault: Infeasible, found: Candidates, graph: ir.Graph, infos: Mapping[ir.Value, Info]
-    ) -> list[object]:
+    ) -> list[Diagnostic]:
         """The nodes of the input graph that make the classes without an engine; all that have none, where rules made
         those classes."""
         lost = set(fault.classes)
@@ -146,7 +146,7 @@ class _Compiler:
             faults = self.costs.target.unsupported(view, list(graph), GraphView.name)
         return list(faults) or self._pin_faults(graph, infos)
 
-    def _pin_faults(self, graph: ir.Graph, infos: Mapping[ir.Value, Info]) -> list[object]:
+    def _pin_faults(self, graph: ir.Graph, infos: Mapping[ir.Value, Info]) -> list[Diagnostic]:
         try:
             place(graph, self.subject, self.costs, infos, self._share)
         except Refused as refused:

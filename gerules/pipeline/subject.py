@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,10 @@ class Dimensions:
         likely: dict[str, tuple[int, ...]] = {}
         at: dict[str, int] = {}
         for text in options.likely:
-            name, sizes = _collect(faults, ("", ()), lambda t=text: parse_likely_flag(t))
+            name, sizes = _collect(faults, ("", ()), partial(parse_likely_flag, text))
             likely[name] = sizes
         for text in options.at:
-            name, size = _collect(faults, ("", 0), lambda t=text: parse_at_flag(t))
+            name, size = _collect(faults, ("", 0), partial(parse_at_flag, text))
             at[name] = size
         if faults:
             raise UsageFault(faults)
