@@ -128,6 +128,13 @@ def is_opaque(node: ir.Node, model: ir.Model) -> bool:
 _SINGLE = Selector()
 
 
+def _as_stored(value: Any) -> Any:
+    """An attribute's value as a model would give it back: lists as tuples, floats in single precision."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_as_stored(v) for v in value)
+    return float(np.float32(value)) if isinstance(value, float) else value
+
+
 def evaluate_node(
     domain: str,
     op: str,
@@ -148,7 +155,7 @@ def evaluate_node(
     schema = find_schema(domain, op, version)
     if schema is None:
         raise fault("GR403", f"{domain or 'ai.onnx'} has no operator {op} at opset {version}", node=op)
-    given = {n: tuple(v) if isinstance(v, list) else v for n, v in attributes.items()}
+    given = {n: _as_stored(v) for n, v in attributes.items()}
     spec = NodeSpec(
         domain, op, schema.since, version, op, {**schema.defaults, **given}, len(operands), results,
         (True,) * results, {}, kernels,

@@ -173,3 +173,27 @@ def test_no_two_kernels_claim_one_version() -> None:
             for mode in modes:
                 assert (domain, op, version, mode) not in taken
                 taken.add((domain, op, version, mode))
+
+
+EMPTY = np.zeros((0, 3), np.float32)
+
+
+@pytest.mark.parametrize("mode", ["fast", "reference"])
+@pytest.mark.parametrize(
+    ("op", "operands", "attributes", "shape"),
+    [
+        ("Softmax", [EMPTY.T], {}, (3, 0)),
+        ("MatMul", [EMPTY.T, EMPTY], {}, (3, 3)),
+        ("ReduceSum", [EMPTY, np.array([0])], {}, (1, 3)),
+        ("ReduceMax", [EMPTY, np.array([0])], {}, (1, 3)),
+        ("Conv", [np.zeros((0, 3, 5, 5), np.float32), normal(4, 3, 3, 3)], {}, (0, 4, 3, 3)),
+        ("ConvTranspose", [np.zeros((0, 3, 5, 5), np.float32), normal(3, 4, 3, 3)], {}, (0, 4, 7, 7)),
+        ("MaxPool", [np.zeros((0, 3, 5, 5), np.float32)], {"kernel_shape": [2, 2]}, (0, 3, 4, 4)),
+        ("Reshape", [EMPTY, np.array([0, -1])], {}, (0, 3)),
+        ("Reshape", [EMPTY, np.array([3, 0])], {"allowzero": 1}, (3, 0)),
+        ("Resize", [np.zeros((0, 1, 2, 2), np.float32), None, np.array([1, 1, 2, 2], np.float32)], {}, (0, 1, 4, 4)),
+        ("LayerNormalization", [EMPTY, normal(3), normal(3)], {}, (0, 3)),
+    ],
+)
+def test_empty_arrays_are_computed_too(op: str, operands: Any, attributes: Any, shape: Any, mode: Any) -> None:
+    assert run(op, operands, mode, **attributes).shape == shape

@@ -50,15 +50,16 @@ def convolve(x: Array, w: Array, spec: NodeSpec) -> Array:
 def _through_blas(x: Array, w: Array, group: int, place: Geometry) -> Array:
     batch, channels = x.shape[:2]
     depth = channels // group * math.prod(place.kernel)
+    windows = math.prod(place.out)
     weights = w.reshape(group, w.shape[0] // group, depth)
     plain = math.prod(place.kernel) == 1 and not any(place.before) and not any(place.after)
     if plain and set(place.strides) <= {1}:
-        cells = np.ascontiguousarray(x).reshape(batch, group, depth, -1)
+        cells = np.ascontiguousarray(x).reshape(batch, group, depth, windows)
     elif plain:
         index = (slice(None), slice(None), *[slice(None, None, s) for s in place.strides])
-        cells = np.ascontiguousarray(x[index]).reshape(batch, group, depth, -1)
+        cells = np.ascontiguousarray(x[index]).reshape(batch, group, depth, windows)
     else:
-        cells = columns(pad_for(x, place, 0), place).reshape(batch, group, depth, -1)
+        cells = columns(pad_for(x, place, 0), place).reshape(batch, group, depth, windows)
     return np.asarray(np.matmul(weights, cells))
 
 
@@ -75,7 +76,7 @@ def _depthwise(x: Array, w: Array, place: Geometry) -> Array:
 
 def _in_order(x: Array, w: Array, group: int, place: Geometry) -> Array:
     depth = x.shape[1] // group * math.prod(place.kernel)
-    cells = columns(pad_for(x, place, 0), place).reshape(x.shape[0], group, depth, -1)
+    cells = columns(pad_for(x, place, 0), place).reshape(x.shape[0], group, depth, math.prod(place.out))
     return ordered_matmul(w.reshape(group, w.shape[0] // group, depth), cells)
 
 
@@ -134,7 +135,8 @@ def _scattered(x: Array, w: Array, group: int, place: Geometry) -> Array:
     batch, channels = x.shape[:2]
     made = w.shape[1]
     weights = w.reshape(group, channels // group, -1)
-    parts = np.matmul(weights.transpose(0, 2, 1), x.reshape(batch, group, channels // group, -1))
+    cells = x.reshape(batch, group, channels // group, math.prod(x.shape[2:]))
+    parts = np.matmul(weights.transpose(0, 2, 1), cells)
     parts = parts.reshape(batch, group * made, math.prod(place.kernel), *x.shape[2:])
     sizes = [
         max((n - 1) * s + e, b + o)
@@ -164,7 +166,7 @@ def _gathered(x: Array, w: Array, group: int, place: Geometry) -> Array:
     weights = flipped.swapaxes(1, 2).reshape(group, made, -1)
     ones = (1,) * len(place.kernel)
     grid = Geometry(place.kernel, ones, place.dilations, place.after, place.after, place.out)
-    cells = columns(spread, grid).reshape(batch, group, weights.shape[2], -1)
+    cells = columns(spread, grid).reshape(batch, group, weights.shape[2], math.prod(place.out))
     return ordered_matmul(weights, cells).reshape(batch, group * made, *place.out)
 
 

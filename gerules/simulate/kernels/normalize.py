@@ -76,6 +76,11 @@ def instance_normalization(spec: NodeSpec) -> Kernel:
     return compute
 
 
+def _stashed(x: Array, work: np.dtype[Any]) -> Array:
+    """The operand in the type that its moments are computed in, never less precise than it is itself."""
+    return x if x.dtype == np.float64 else wide(x.astype(work, copy=False))
+
+
 def _normalised(x: Array, axes: tuple[int, ...], epsilon: float, total: Summation) -> Array:
     mean, variance = moments(x, axes, total)
     return np.asarray((x - mean) / np.sqrt(variance + x.dtype.type(epsilon)))
@@ -89,7 +94,7 @@ def layer_normalization(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
-        values = x if x.dtype == np.float64 else wide(x.astype(work, copy=False))
+        values = _stashed(x, work)
         axes = tuple(range(axis % x.ndim, x.ndim))
         mean, variance = moments(values, axes, total)
         inverse = np.reciprocal(np.sqrt(variance + values.dtype.type(epsilon)))
@@ -104,12 +109,13 @@ def layer_normalization(spec: NodeSpec) -> Kernel:
 
 @kernel("GroupNormalization")
 def group_normalization(spec: NodeSpec) -> Kernel:
-    """(N, C, ...), scale and bias per group (version 18) or per channel (since 21)."""
+    """(N, C, ...), scale and bias per group (version 18) or per channel (since 21, normalised in `stash_type`)."""
     groups, epsilon, total = int(spec.attributes["num_groups"]), spec.get("epsilon", 1e-5), summation(spec.mode)
     per_group = spec.version < 21
+    stash = None if per_group else numpy_type_of_number(int(spec.get("stash_type", 1)))
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
-        x = wide(operands[0])
+        x = wide(operands[0]) if stash is None else _stashed(operands[0], stash)
         parts = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
         y = _normalised(parts, tuple(range(2, parts.ndim)), epsilon, total)
         scale, bias = wide(operands[1]), wide(operands[2])
@@ -118,7 +124,9 @@ def group_normalization(spec: NodeSpec) -> Kernel:
             y = y * scale.reshape(shape) + bias.reshape(shape)
         else:
             shape = (1, -1, *[1] * (x.ndim - 2))
-            y = y.reshape(x.shape) * scale.reshape(shape) + bias.reshape(shape)
+            y = wide(y.reshape(x.shape).astype(operands[0].dtype, copy=False)) * scale.reshape(shape) + bias.reshape(
+                shape
+            )
         return (y.reshape(x.shape).astype(operands[0].dtype, copy=False),)
 
     return compute
@@ -184,7 +192,7 @@ def rms_normalization(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
-        values = x if x.dtype == np.float64 else wide(x.astype(work, copy=False))
+        values = _stashed(x, work)
         axes = tuple(range(axis % x.ndim, x.ndim))
         count = values.dtype.type(math.prod(x.shape[a] for a in axes))
         mean = total(np.square(values), axes, True) / count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -101,8 +102,8 @@ def shifted(padded: Array, place: Geometry) -> Iterator[Array]:
 def columns(padded: Array, place: Geometry) -> Array:
     """All windows as an array (N, C, kernel positions, windows)."""
     batch, channels = padded.shape[:2]
-    positions = int(np.prod(place.kernel, dtype=np.int64))
+    positions = math.prod(place.kernel)
     result = np.empty((batch, channels, positions, *place.out), dtype=padded.dtype)
     for position, view in enumerate(shifted(padded, place)):
         result[:, :, position] = view
-    return result.reshape(batch, channels, positions, -1)
+    return result.reshape(batch, channels, positions, math.prod(place.out))
