@@ -13,6 +13,7 @@ from gerules.graph.dims import Dim, DimFacts
 from gerules.simulate.engine import Simulator
 from gerules.simulate.faults import NodeFault, SimulationFault, fault
 from gerules.simulate.inputs import PROFILES, binding_names, input_specs, make_inputs
+from gerules.simulate.opaque import OpaqueValues
 from gerules.simulate.values import Value
 
 WANTED: Final = 2  # bindings by default
@@ -50,7 +51,7 @@ def choose_bindings(
         raise fault("GR422", f"the sizes given by --at break the promise `{broken[0]}`")
     if all(name in fixed for name in names):
         return [{name: fixed[name] for name in names}]
-    runner = simulator or Simulator(model, seed=0)
+    runner = simulator or Simulator(model, opaque=OpaqueValues())
     found: list[dict[str, int]] = []
     weaker: list[dict[str, int]] = []
     failure: SimulationFault | None = None
@@ -84,21 +85,22 @@ def runnable_inputs(
     binding: Mapping[str, int],
     seed: int,
     ranges: Mapping[str, tuple[int, int] | Sequence[int]] | None = None,
-) -> tuple[dict[str, Value], NodeFault | None]:
-    """Feeds at which the model runs, and None; where no profile of integers makes it run, the first feeds and the
-    reason why it fails at them."""
+) -> tuple[dict[str, Value], dict[str, Value], NodeFault | None]:
+    """Feeds at which the model runs, its outputs there, and None; where no profile of integers makes it run, the
+    first feeds, nothing, and the reason why it fails at them. An opaque policy is left as the last run left it."""
     first: tuple[dict[str, Value], NodeFault] | None = None
     for profile in range(len(PROFILES)):
         feeds = make_inputs(simulator.model, binding, seed, ranges, profile=profile)
         if first is not None and _same(feeds, first[0]):
             continue
+        if simulator.opaque is not None:
+            simulator.opaque.clear()
         try:
-            simulator.run(feeds)
-            return feeds, None
+            return feeds, simulator.run(feeds), None
         except NodeFault as error:
             first = first or (feeds, error)
     assert first is not None
-    return first
+    return first[0], {}, first[1]
 
 
 def _same(a: Mapping[str, Value], b: Mapping[str, Value]) -> bool:
@@ -106,11 +108,9 @@ def _same(a: Mapping[str, Value], b: Mapping[str, Value]) -> bool:
 
 
 def _failure(runner: Simulator, binding: Mapping[str, int], seed: int) -> SimulationFault | None:
-    opaque = runner.opaque
-    if opaque is not None:
-        opaque.binding = binding
-        opaque.drawn.clear()
-    return runnable_inputs(runner, binding, seed)[1]
+    if runner.opaque is not None:
+        runner.opaque.binding = binding
+    return runnable_inputs(runner, binding, seed)[2]
 
 
 def _declared_sizes(model: ir.Model) -> list[int]:

@@ -50,6 +50,12 @@ class OpaqueValues:
         self.drawn[name, call] = found
         return found
 
+    def clear(self) -> None:
+        """Forgets earlier calls, for another run at other values."""
+        self.operands.clear()
+        self.drawn.clear()
+        self.untyped.clear()
+
     def sharing(self) -> OpaqueValues:
         """For a second run beside this one: it gets the same results, whatever types its model states."""
         return OpaqueValues(self.seed, self.binding, {}, self.drawn, self.untyped)

@@ -198,5 +198,6 @@ def test_a_model_that_runs_nowhere_asks_for_sizes_by_name() -> None:
 def test_integers_fall_back_when_the_model_fails_at_the_first_choice() -> None:
     graph = model("""
     g (int64[2] shape, float[4] x) => (float[2, 2] y) { y = Reshape <allowzero = 1> (x, shape) }""")
-    feeds, failure = runnable_inputs(Simulator(graph), {}, 0)
+    feeds, outputs, failure = runnable_inputs(Simulator(graph), {}, 0)
+    assert outputs["y"].shape == (2, 2)
     assert failure is None and feeds["shape"].tolist() == [2, 2]
