@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gerules.graph.dims import Dim, DimError
 from gerules.simulate.kernel import stable_seed
 from gerules.simulate.values import UNKNOWN, Value, ValueType, is_integer, numpy_type
 
@@ -63,8 +64,18 @@ class OpaqueValues:
     def _shape(self, stated: ValueType | None) -> tuple[int, ...] | None:
         if stated is None or stated.shape is None or not stated.is_tensor:
             return None
-        sizes = [d if isinstance(d, int) else self.binding.get(d) if d is not None else None for d in stated.shape]
+        sizes = [self._size(d) for d in stated.shape]
         return None if any(s is None for s in sizes) else tuple(int(s) for s in sizes if s is not None)
+
+    def _size(self, stated: int | str | None) -> int | None:
+        if stated is None or isinstance(stated, int):
+            return stated
+        if stated in self.binding:
+            return self.binding[stated]
+        try:
+            return Dim.parse(stated).evaluate(self.binding)
+        except (DimError, KeyError):
+            return None
 
 
 def random_array(
