@@ -329,6 +329,7 @@ def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: _Names) -> 
         graph.register_initializer(value)
     moved = list(branch)
     outputs = list(branch.outputs)
+    branch.outputs.clear()
     branch.remove(moved)
     for inner in moved:
         inner.name = names.fresh(inner.name or inner.op_type)

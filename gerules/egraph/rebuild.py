@@ -270,6 +270,9 @@ class _Rebuild:
                 taken.add(value)
                 self.graph.outputs[place] = value
                 continue
+            if value not in taken and self._takes_name(value, output):
+                taken.add(value)
+                continue
             old = output.producer()
             name = output.name
             passed = ir.Value(name=name, type=output.type, shape=output.shape, doc_string=output.doc_string)
@@ -286,6 +289,24 @@ class _Rebuild:
             self.graph.outputs[place] = passed
             if old is None or old.op_type != self.identity or old in kept:
                 self.result.changed = True
+
+    def _takes_name(self, value: ir.Value, output: ir.Value) -> bool:
+        """Gives a graph output's name and declared type to the value that now stands for it, where that is free to
+        change: no input, no constant, no output itself."""
+        if value.producer() is None or value in self.graph.outputs or value in self.graph.inputs:
+            return False
+        if value.is_initializer() or self.saturated.constants.get(self._class_of(output)) is not None:
+            return False
+        name, output.name = output.name, None
+        value.name = name
+        value.type, value.shape, value.doc_string = output.type, output.shape, output.doc_string
+        value.metadata_props.update(output.metadata_props)
+        self.graph.outputs[self.graph.outputs.index(output)] = value
+        self.result.changed = True
+        return True
+
+    def _class_of(self, value: ir.Value) -> int:
+        return self.saturated.value_class[self.encoded.number[value]]
 
     def _captures(self, kept: set[ir.Node]) -> None:
         """Bodies read the values that now stand for what they captured."""
