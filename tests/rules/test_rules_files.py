@@ -45,6 +45,7 @@ def test_the_standard_schedule() -> None:
     assert [s.rulesets for s in repeat.steps if isinstance(s, ast.RunStep)] == [
         ("shape",),
         ("cleanup", "broadcast/implicit", "compat", "user"),
+        ("broadcast/implicit",),
     ]
 
 
