@@ -28,21 +28,21 @@ def reshape(spec: NodeSpec) -> Kernel:
         if not allow_zero:
             if any(d == 0 and i >= x.ndim for i, d in enumerate(wanted)):
                 raise ValueError(f"shape {wanted} keeps a size that {list(x.shape)} has not")
-            if -1 in wanted:
-                wanted = _with_rest(x.shape, wanted)
-            wanted = [x.shape[i] if d == 0 else d for i, d in enumerate(wanted)]
+            rest = _rest(x.shape, wanted) if -1 in wanted else 0
+            # In one go: a rest of 0 elements is no "keep this size".
+            wanted = [x.shape[i] if d == 0 else rest if d == -1 else d for i, d in enumerate(wanted)]
         return (x.reshape(wanted),)
 
     return compute
 
 
-def _with_rest(shape: Sequence[int], wanted: list[int]) -> list[int]:
-    """`wanted` with -1 worked out from the sizes that are not kept, so that a kept size of 0 does no harm."""
+def _rest(shape: Sequence[int], wanted: list[int]) -> int:
+    """What -1 stands for, worked out from the sizes that are not kept, so that a kept size of 0 does no harm."""
     own = math.prod(n for i, n in enumerate(shape) if not (i < len(wanted) and wanted[i] == 0))
     others = math.prod(d for d in wanted if d > 0)
     if own % others:
         raise ValueError(f"{list(shape)} does not fit {wanted}")
-    return [own // others if d == -1 else d for d in wanted]
+    return own // others
 
 
 @kernel("Transpose")
