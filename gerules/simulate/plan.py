@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -20,6 +20,7 @@ from gerules.simulate.selection import DRAWING, Selector
 from gerules.simulate.stated import value_type
 from gerules.simulate.values import UNKNOWN, Value, describe, normalise
 
+FOLD_BYTES: Final = 256 << 20  # of results that a plan computes once and keeps
 ABSENT, TRASH = 0, 1  # slots: what an absent operand reads, where an unnamed result goes
 
 
@@ -138,7 +139,7 @@ class Draft:
     def plan(self, outputs: Sequence[int], *, prune: bool, given: frozenset[int] = frozenset()) -> Plan:
         """The plan that yields the slots `outputs`; with `prune` without the steps that they do not need.
 
-        What depends on constants alone is computed now. `given` are slots of inputs with defaults that will be fed.
+        What depends on constants alone is computed now, as far as `FOLD_BYTES` go. `given` are slots of inputs with defaults that will be fed.
         """
         steps = _needed(self.steps, outputs) if prune else list(self.steps)
         template = list(self.template)
@@ -155,6 +156,7 @@ class Draft:
 
     def _folded(self, steps: Sequence[Step], template: list[Value], known: set[int]) -> list[Step]:
         kept: list[Step] = []
+        budget = FOLD_BYTES
         with np.errstate(all="ignore"):
             for step in steps:
                 if not step.pure or not known.issuperset(step.operands):
@@ -163,6 +165,10 @@ class Draft:
                 try:
                     results = step.kernel([template[slot] for slot in step.operands], Run())
                 except Exception:  # the node fails when, and only if, it is run
+                    kept.append(step)
+                    continue
+                budget -= sum(v.nbytes for v in results if isinstance(v, np.ndarray))
+                if budget < 0:
                     kept.append(step)
                     continue
                 for slot, value in zip(step.results, results, strict=False):

@@ -390,3 +390,61 @@ def test_a_single_node_is_evaluated_for_folding() -> None:
         evaluate_node("", "Nothing", 14, {}, [f(1)], 1)
     with pytest.raises(NodeFault, match="GR410"):
         evaluate_node("", "Add", 14, {}, [f(1, 2), f(1, 2, 3)], 1)
+
+
+def test_an_initializer_without_contents_is_refused() -> None:
+    model = ir.from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }"))
+    model.graph.initializers["w"] = ir.Value(name="w", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([2]))
+    with pytest.raises(SimulationFault, match=r"GR402.*w has no contents"):
+        Simulator(model)
+
+
+def test_a_function_that_is_given_a_graph_is_refused() -> None:
+    model = parse("""
+    g (float[1] x) => (float[1] y) { y = own.f <body = b () => (float[1] r) { r = Neg(x) }> (x) }
+    <domain: "own", opset_import: ["" : 21]>
+    f <body> (x) => (y) { y = Neg(x) }""")
+    with pytest.raises(SimulationFault, match="GR404"):
+        Simulator(model)
+
+
+def test_an_operator_without_a_kernel_is_refused_by_name() -> None:
+    with pytest.raises(SimulationFault, match=r"GR411.*Gradient at opset 1"):
+        evaluate_node("ai.onnx.preview.training", "Gradient", 1, {"xs": ["x"], "y": "y"}, [f(1)], 1)
+
+
+def test_attributes_that_make_no_sense_are_refused() -> None:
+    model = parse('g (float[1] x) => (float[1] y) { [slip] y = RNN <direction = "sideways"> (x, x, x) }')
+    with pytest.raises(SimulationFault, match=r"GR413.*slip.*sideways"):
+        Simulator(model)
+
+
+def test_sizes_of_opaque_results_may_be_polynomials() -> None:
+    opaque = OpaqueValues(0, {"N": 3})
+    got = Simulator(_opaque(["2*N+1", 2]), opaque=opaque).run({"x": f([1, 2])})
+    assert got["y"].shape == (7, 2)
+    unbound = OpaqueValues(0, {})
+    assert Simulator(_opaque(["M", 2]), opaque=unbound).run({"x": f([1, 2])})["y"] is UNKNOWN
+    assert list(unbound.untyped) == ["m"]
+
+
+def test_unknown_values_flow_through_bodies() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Add", ["u", "x"], ["r"])], "b", [], [helper.make_tensor_value_info("r", 1, [1])]
+    )
+    other = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["s"])], "e", [], [helper.make_tensor_value_info("s", 1, [1])]
+    )
+    nodes = [
+        helper.make_node("Magic", ["x"], ["u"], name="m", domain="elsewhere"),
+        helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=other),
+        helper.make_node("Neg", ["x"], ["z"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", 1, [1]), helper.make_tensor_value_info("c", 9, [])],
+        [helper.make_tensor_value_info("y", 1, [1]), helper.make_tensor_value_info("z", 1, [1])],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("elsewhere", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    got = Simulator(model, opaque=OpaqueValues()).run({"x": f(1), "c": np.array(True)})
+    assert got["y"] is UNKNOWN and got["z"].tolist() == [-1]

@@ -101,3 +101,39 @@ def test_every_operator_of_every_version_has_a_kernel() -> None:
                 missing.append(f"{raw.name}@{raw.since_version}: {fault}")
     assert count > 600
     assert [m.split("@")[0] for m in missing] == ["Gradient"], missing
+
+
+def _stored_cases() -> list[Any]:
+    from pathlib import Path
+
+    data = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    return sorted(p.parent for p in data.glob("*/*/model.onnx") if "gradient" not in p.parent.name)
+
+
+def _stored(path: Any, kind: Any) -> Any:
+    content = path.read_bytes()
+    if kind.WhichOneof("value") == "sequence_type":
+        return _value(onnx.SequenceProto.FromString(content))
+    return _value(onnx.TensorProto.FromString(content))
+
+
+def test_models_that_the_onnx_package_stores() -> None:
+    """Small exports of old PyTorch, opsets 6 to 12, with inputs and outputs: what onnxruntime no longer runs."""
+    folders = _stored_cases()
+    assert len(folders) >= 130
+    wrong = {}
+    for folder in folders:
+        model = onnx.load(folder / "model.onnx")
+        simulator = Simulator(model)
+        for data in sorted(folder.glob("test_data_set_*")):
+            feeds = {
+                v.name: _stored(data / f"input_{k}.pb", v.type)
+                for k, v in enumerate(model.graph.input)
+                if (data / f"input_{k}.pb").exists()
+            }
+            got = simulator.run(feeds)
+            for k, output in enumerate(model.graph.output):
+                verdict = compare(got[output.name], normalise(_stored(data / f"output_{k}.pb", output.type)))
+                if not verdict.equal:
+                    wrong[folder.name] = str(verdict)
+    assert wrong == {}
