@@ -139,7 +139,8 @@ class Draft:
     def plan(self, outputs: Sequence[int], *, prune: bool, given: frozenset[int] = frozenset()) -> Plan:
         """The plan that yields the slots `outputs`; with `prune` without the steps that they do not need.
 
-        What depends on constants alone is computed now, as far as `FOLD_BYTES` go. `given` are slots of inputs with defaults that will be fed.
+        What depends on constants alone is computed now, as far as `FOLD_BYTES` go. `given` are slots of inputs with
+        defaults that will be fed.
         """
         steps = _needed(self.steps, outputs) if prune else list(self.steps)
         template = list(self.template)
@@ -167,10 +168,11 @@ class Draft:
                 except Exception:  # the node fails when, and only if, it is run
                     kept.append(step)
                     continue
-                budget -= sum(v.nbytes for v in results if isinstance(v, np.ndarray))
-                if budget < 0:
+                size = sum(v.nbytes for v in results if isinstance(v, np.ndarray))
+                if size > budget:
                     kept.append(step)
                     continue
+                budget -= size
                 for slot, value in zip(step.results, results, strict=False):
                     if slot != TRASH:
                         template[slot] = value
