@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,20 +15,21 @@ from gerules.extract.program import INFINITY, Row
 @dataclass(frozen=True)
 class Outcome:
     """`values` of the columns (None if no solution was found), a lower `bound` of the objective, the `nodes` and
-    simplex `iterations` spent, and the limit that ended the run (None: solved)."""
+    simplex `iterations` spent, the limit that ended the run (None: solved), and of a relaxation the reduced costs."""
 
     values: list[float] | None
     bound: float
     nodes: int
     iterations: int
     stopped: str | None
+    reduced: list[float] | None = None
 
 
 class Relaxation:
     """The linear relaxation, kept warm while rows are added."""
 
     def __init__(self, objective: Sequence[float], rows: Sequence[Row]) -> None:
-        self.highs = _load(objective, rows, integral=0)
+        self.highs = _load(objective, rows, 0, ())
 
     def add(self, row: Row) -> None:
         lower, upper, entries = row
@@ -41,23 +42,26 @@ class Relaxation:
         status = self.highs.getModelStatus()
         info = self.highs.getInfo()
         solved = status == highspy.HighsModelStatus.kOptimal
-        values = list(self.highs.getSolution().col_value) if solved else None
+        solution = self.highs.getSolution()
+        values = list(solution.col_value) if solved else None
+        reduced = list(solution.col_dual) if solved else None
         bound = float(info.objective_function_value) if solved else -INFINITY
         spent = max(0, int(info.simplex_iteration_count))
-        return Outcome(values, bound, 0, spent, None if solved else _limit(status))
+        return Outcome(values, bound, 0, spent, None if solved else _limit(status), reduced)
 
 
 def minimise(
     objective: Sequence[float],
     rows: Sequence[Row],
     integral: int,
+    out: Collection[int],
     start: Sequence[float],
     seconds: float,
     nodes: int,
 ) -> Outcome:
-    """Minimise over columns from 0 to 1, of which the first `integral` are whole. `start` is a solution, unless rows
-    added since forbid it."""
-    highs = _load(objective, rows, integral)
+    """Minimise over columns from 0 to 1, of which the first `integral` are whole and those `out` are 0. `start` is a
+    solution, unless rows added since forbid it."""
+    highs = _load(objective, rows, integral, out)
     _option(highs, "time_limit", max(0.0, seconds))
     _option(highs, "mip_max_nodes", max(1, nodes))
     _option(highs, "mip_rel_gap", 0.0)
@@ -84,7 +88,7 @@ class _Quiet(highspy.Highs):
         super().enableCallbacks()  # type: ignore[no-untyped-call]  # it has no annotations
 
 
-def _load(objective: Sequence[float], rows: Sequence[Row], integral: int) -> Any:
+def _load(objective: Sequence[float], rows: Sequence[Row], integral: int, out: Collection[int]) -> Any:
     highs: Any = _Quiet()  # type: ignore[no-untyped-call]
     _option(highs, "threads", 1)
     _option(highs, "parallel", "off")
@@ -95,7 +99,9 @@ def _load(objective: Sequence[float], rows: Sequence[Row], integral: int) -> Any
     lp.num_row_ = len(rows)
     lp.col_cost_ = np.array(objective, dtype=np.float64)
     lp.col_lower_ = np.zeros(columns)
-    lp.col_upper_ = np.ones(columns)
+    upper = np.ones(columns)
+    upper[sorted(out)] = 0.0
+    lp.col_upper_ = upper
     lp.row_lower_ = np.array([max(row[0], -highspy.kHighsInf) for row in rows], dtype=np.float64)
     lp.row_upper_ = np.array([min(row[1], highspy.kHighsInf) for row in rows], dtype=np.float64)
     matrix = lp.a_matrix_

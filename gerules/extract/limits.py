@@ -11,7 +11,7 @@ class Limits:
     simplex iterations of all HiGHS runs for one part. `entries`: nonzeros beyond which a part is not given to HiGHS.
     `rounds`: HiGHS runs, each with the cycles of the one before cut off."""
 
-    attempts: int = 400_000
+    attempts: int = 150_000
     nodes: int = 20_000
     iterations: int = 2_000_000
     entries: int = 400_000

@@ -1,8 +1,9 @@
 """HiGHS on a hard part: components in order, cycles cut off as they show up, the bound kept whatever happens.
 
 Component 0 of the cost is minimised first; once it is proved, the next one with the first held at its optimum, and so
-on. Before the integer program, cycles are cut off its relaxation (shortest paths in fractional points), which lifts
-the bound where an e-graph is full of cycles.
+on. Before the integer program comes its relaxation: cycles are cut off it (shortest paths in fractional points), which
+lifts the bound where an e-graph is full of cycles, and what its reduced costs exclude is left out from then on.
+Placements are often whole at once.
 """
 
 from __future__ import annotations
@@ -17,36 +18,27 @@ from gerules.extract.highs import Relaxation, minimise
 from gerules.extract.limits import Limits
 from gerules.extract.model import Model
 from gerules.extract.program import INFINITY, Program
+from gerules.extract.rounding import round_point
 from gerules.extract.states import State, cost_of, cycles, needed
 
 INTEGRAL_BELOW = 10**7  # objective coefficients up to here stay integers; larger ones are scaled to SCALED_COST in all
 SCALED_COST = 1e5
 TOLERANCE = 1e-6  # HiGHS's own
 VIOLATION = 1e-3  # of a cycle cut that is worth a row
+FIXING_MARGIN = 1e-3  # in units of the objective, beside the gap that reduced costs have to exceed
 SEPARATION_ROUNDS = 40
 SEPARATION_SHARE = 0.4  # of the time left
+RELAXATION_SHARE = 0.8  # of the time left, for the first relaxation: without it there is no bound
 
 
 @dataclass(frozen=True)
 class MipAnswer:
-    """The best acyclic solution met (None if nothing beats the incumbent), the packed cost of it or of the incumbent,
-    a packed lower bound, and the limit that cut the search."""
+    """The best acyclic solution met, its packed cost, a packed lower bound, and the limit that cut the search."""
 
-    states: list[State | None] | None
+    states: list[State | None]
     cost: int
     bound: int
     stopped: str | None
-
-
-def solve_mip(
-    model: Model, incumbent: Sequence[State | None], cost: int, bound: int, deadline: float, limits: Limits
-) -> MipAnswer:
-    """Search for something cheaper than the incumbent, and a bound better than the packed one given."""
-    if size_of(model) > limits.entries:
-        return MipAnswer(None, cost, bound, "size")
-    program = Program(model)
-    program.build()
-    return _Run(program, list(incumbent), cost, bound, deadline, limits).run()
 
 
 def size_of(model: Model) -> int:
@@ -82,30 +74,51 @@ class _Objective:
         return value / self.divisor + 0.5 if self.whole else value * self.unit + TOLERANCE
 
 
-class _Run:
+class Mip:
+    """One run on a model. `best` and `cost` are the best solution so far, at first the incumbent; `bound` is a packed
+    lower bound known before."""
+
     def __init__(
         self,
-        program: Program,
-        incumbent: list[State | None],
+        model: Model,
+        incumbent: Sequence[State | None],
         cost: int,
         bound: int,
         deadline: float,
         limits: Limits,
     ) -> None:
-        self.program = program
-        self.model = program.model
-        self.packing = program.model.packing
-        self.best = incumbent
-        self.cost = self.start = cost
+        self.program = Program(model)
+        self.program.build()
+        self.model = model
+        self.packing = model.packing
+        self.best = list(incumbent)
+        self.cost = cost
         self.known = bound
         self.deadline = deadline
         self.nodes = limits.nodes
         self.iterations = limits.iterations
         self.rounds = limits.rounds
         self.stopped: str | None = None
-        self.components = [self.packing.split(packed) for packed in program.costs()]
+        self.out: set[int] = set()  # columns that are in nothing as cheap as the best
+        self.components = [self.packing.split(packed) for packed in self.program.costs()]
+        self.relaxed: int | None = None  # component 0 of a lower bound, once the relaxation is solved
+
+    def offer(self, states: Sequence[State | None]) -> None:
+        """Take a solution from elsewhere, if it is cheaper."""
+        cost = cost_of(self.model, states)
+        if cost < self.cost:
+            self.best, self.cost = list(states), cost
+
+    def relax(self) -> int:
+        """Solve the relaxation and round it: component 0 of a lower bound."""
+        if self.relaxed is None:
+            objective = self._objective(0)
+            useless = not any(objective.coefficients)
+            self.relaxed = self._now(0) if useless else objective.lower(self._relax(objective))
+        return self.relaxed
 
     def run(self) -> MipAnswer:
+        """Go on to the end, or to a limit."""
         width = len(self.packing.shifts)
         bound: list[int] = []
         for at in range(width):
@@ -121,8 +134,7 @@ class _Run:
         proved = len(bound) == width and bound[-1] >= self.packing.split(self.cost)[-1]
         packed = sum(part << shift for part, shift in zip(bound, self.packing.shifts, strict=False))
         lower_bound = self.cost if proved else min(self.cost, max(packed, self.known))
-        found = self.best if self.cost < self.start else None
-        return MipAnswer(found, self.cost, lower_bound, None if proved else self.stopped)
+        return MipAnswer(self.best, self.cost, lower_bound, None if proved else self.stopped)
 
     def _objective(self, at: int) -> _Objective:
         raw = [parts[at] for parts in self.components]
@@ -138,8 +150,9 @@ class _Run:
         lower = known[at] if list(known[:at]) == list(before) else 0
         if not any(objective.coefficients) or lower >= self._now(at):
             return self._now(at)
-        if at == 0 and self.model.knots:
-            lower = max(lower, objective.lower(self._separate(objective)))
+        lower = max(lower, self._least(at))
+        if at == 0 and lower < self._now(at):
+            lower = max(lower, self.relax())
         while lower < self._now(at):
             left = self.deadline - monotonic()
             if left <= 0:
@@ -153,6 +166,7 @@ class _Run:
                 objective.coefficients,
                 self.program.rows,
                 len(self.program.columns),
+                self.out,
                 self.program.point(self.best),
                 left,
                 self.nodes,
@@ -182,29 +196,48 @@ class _Run:
         kept: list[State | None] = [None] * len(states)
         for cls in needed(self.model, states):
             kept[cls] = states[cls]
-        cost = cost_of(self.model, kept)
-        if cost < self.cost:
-            self.best, self.cost = kept, cost
+        self.offer(kept)
         return True
 
-    def _separate(self, objective: _Objective) -> float:
-        """Cut cycles off the relaxation while that finds some; its last bound."""
-        until = monotonic() + SEPARATION_SHARE * (self.deadline - monotonic())
+    def _least(self, at: int) -> int:
+        """The least of a component that the classes cost that every solution needs."""
+        program = self.program
+        return sum(min(self.components[c][at] for c in program.by_class[cls]) for cls in sorted(self.model.forced))
+
+    def _relax(self, objective: _Objective) -> float:
+        """Solve the relaxation of component 0 and cut cycles off while that finds some: its last bound. Where its
+        solution is whole it is the best; else its reduced costs say what can be left out."""
+        whole = len(self.program.columns)
         relaxation = Relaxation(objective.coefficients, self.program.rows)
+        start = monotonic()
+        until = start + SEPARATION_SHARE * (self.deadline - start)
+        first = start + RELAXATION_SHARE * (self.deadline - start)
+        outcome = relaxation.solve(first - start, self.iterations)
         bound = -INFINITY
         for _ in range(SEPARATION_ROUNDS):
-            outcome = relaxation.solve(until - monotonic(), self.iterations)
             self.iterations -= outcome.iterations
-            if outcome.values is None:
+            if outcome.values is None or outcome.reduced is None:
                 break
             bound = outcome.bound
-            found = fractional_cycles(self.program, outcome.values)
-            for cycle in found:
-                row = self.program.cut(cycle)
-                self.program.rows.append(row)
-                relaxation.add(row)
+            if all(min(value, 1 - value) < TOLERANCE for value in outcome.values[:whole]):
+                rows = len(self.program.rows)
+                self._take(outcome.values)
+                found = self.program.rows[rows:]
+            else:
+                found = [self.program.cut(cycle) for cycle in fractional_cycles(self.program, outcome.values)]
+                self.program.rows.extend(found)
+                if not found:
+                    rounded = round_point(self.program, outcome.values, self.best, self.deadline)
+                    if rounded is not None:
+                        self.offer(rounded)
+            best = self._now(0) * objective.unit / objective.divisor
+            slack = max(0.0, best - bound) + FIXING_MARGIN
+            self.out.update(column for column in range(whole) if outcome.reduced[column] > slack)
             if not found or monotonic() > until:
                 break
+            for row in found:
+                relaxation.add(row)
+            outcome = relaxation.solve(until - monotonic(), self.iterations)
         return bound
 
 

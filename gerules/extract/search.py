@@ -9,14 +9,14 @@ from time import monotonic
 from gerules.extract.elimination import eliminate
 from gerules.extract.greedy import bottom_up, greedy, own
 from gerules.extract.limits import Limits
-from gerules.extract.mip import size_of, solve_mip
+from gerules.extract.mip import Mip, size_of
 from gerules.extract.model import Model, Way
 from gerules.extract.network import encode
 from gerules.extract.states import State, cost_of, cycles, is_solution, needed
 from gerules.extract.swap import Swapper
 
 ROUNDS = 8  # of forced swaps and placing in turn
-LOCAL_SHARE = 0.5  # of the time, at most, before HiGHS
+LOCAL_SHARE = 0.3  # of the time, at most, before HiGHS
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,31 @@ def search(
         if best.cost <= bound or monotonic() > local:
             break
     assert best is not None
+    if best.cost > bound and large:
+        best = _deepen(model, best, deadline, limits)
+    if best.cost <= bound or large:
+        proved = min(bound, best.cost)
+        stopped = None if proved >= best.cost else best.stopped or "size"
+        return Found(_trimmed(model, best.states), best.cost, proved, best.method, stopped)
+    return _with_highs(model, best, bound, deadline, limits)
+
+
+def _with_highs(model: Model, best: _Local, bound: int, deadline: float, limits: Limits) -> Found:
+    """The relaxation and its rounding, local search from there, the integer program."""
+    mip = Mip(model, _trimmed(model, best.states), best.cost, bound, deadline, limits)
+    mip.relax()
+    if mip.cost < best.cost:
+        best = _Local(_filled(mip.best, best.states), mip.cost, "highs", best.stopped)
     if best.cost > bound:
-        best = _deepen(model, best, local, limits)
-    if best.cost <= bound:
-        return Found(_trimmed(model, best.states), best.cost, best.cost, best.method, None)
-    exact = solve_mip(model, _trimmed(model, best.states), best.cost, bound, deadline, limits)
-    if exact.states is not None and exact.cost < best.cost:
-        best = _Local(_filled(exact.states, best.states), exact.cost, "highs", best.stopped)
-        if exact.bound < exact.cost:
+        best = _deepen(model, best, monotonic() + LOCAL_SHARE * (deadline - monotonic()), limits)
+        mip.offer(_trimmed(model, best.states))
+    answer = mip.run()
+    if answer.cost < best.cost:
+        best = _Local(_filled(answer.states, best.states), answer.cost, "highs", best.stopped)
+        if answer.bound < answer.cost:
             best = _deepen(model, best, deadline, limits)
-    proved = min(max(bound, exact.bound), best.cost)
-    stopped = None if proved >= best.cost else exact.stopped or best.stopped
-    return Found(_trimmed(model, best.states), best.cost, proved, best.method, stopped)
+    stopped = None if answer.bound >= best.cost else answer.stopped or best.stopped
+    return Found(_trimmed(model, best.states), best.cost, min(answer.bound, best.cost), best.method, stopped)
 
 
 @dataclass(frozen=True)

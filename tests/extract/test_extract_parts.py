@@ -17,12 +17,13 @@ from gerules.extract import Limits, Problem, elimination
 from gerules.extract.elimination import Network, eliminate
 from gerules.extract.graphs import components, derive, reachable
 from gerules.extract.greedy import bottom_up, greedy
-from gerules.extract.mip import fractional_cycles, solve_mip
+from gerules.extract.mip import Mip, fractional_cycles, size_of
 from gerules.extract.model import Model, build_model
 from gerules.extract.network import encode
 from gerules.extract.packing import make_packing
 from gerules.extract.problem import Infeasible
 from gerules.extract.program import Program
+from gerules.extract.rounding import round_point
 from gerules.extract.search import place
 from gerules.extract.states import State, cost_of, cycles, is_solution, needed
 from gerules.extract.swap import Swapper
@@ -191,8 +192,8 @@ def test_placing_never_makes_it_dearer() -> None:
 def test_highs_alone_finds_the_optimum_and_proves_it() -> None:
     model = build_model(tangle(60, 6, engines=3, rewrites=10))
     start = Swapper(model, bottom_up(model)).result()
-    answer = solve_mip(model, start, cost_of(model, start), 0, inf, Limits())
-    assert answer.states is not None and is_solution(model, answer.states)
+    answer = Mip(model, start, cost_of(model, start), 0, inf, Limits()).run()
+    assert is_solution(model, answer.states)
     assert answer.bound == answer.cost == cost_of(model, answer.states) < cost_of(model, start)
     exact = eliminate(encode(model).network)
     assert not exact.inexact
@@ -203,6 +204,25 @@ def test_highs_without_leave_to_work_says_so() -> None:
     model = build_model(tangle(60, 6, engines=3, rewrites=10))
     start = Swapper(model, bottom_up(model)).result()
     cost = cost_of(model, start)
-    assert solve_mip(model, start, cost, 0, inf, Limits(entries=0)).stopped == "size"
-    assert solve_mip(model, start, cost, 0, inf, Limits(rounds=0)).stopped == "iterations"
-    assert solve_mip(model, start, cost, 0, 0.0, Limits()).stopped == "time"
+    assert Mip(model, start, cost, 0, inf, Limits(rounds=0)).run().stopped == "iterations"
+    assert Mip(model, start, cost, 0, 0.0, Limits()).run().stopped == "time"
+
+
+def test_the_size_of_a_program_is_known_before_it_is_built() -> None:
+    for model in (build_model(tangle(200, 20, rewrites=20)), build_model(transformer(3, engines=1, rewrites=20))):
+        program = Program(model)
+        program.build()
+        entries = sum(len(row) for *_, row in program.rows)
+        assert size_of(model) / 3 < entries < size_of(model) * 3
+
+
+def test_rounding_a_solution_gives_nothing_dearer() -> None:
+    model = build_model(tangle(100, 8, engines=3, rewrites=20))
+    start = Swapper(model, bottom_up(model)).result()
+    program = Program(model)
+    program.build()
+    same = round_point(program, program.point(start), start, inf)
+    assert same is not None and cost_of(model, same) == cost_of(model, start)
+    free = round_point(program, [0.5] * len(program.costs()), start, inf)
+    assert free is not None and is_solution(model, free)
+    assert cost_of(model, free) < cost_of(model, start)
