@@ -121,6 +121,8 @@ def _border_types(
         known = infos.get(name)
         if known is None or not (protos.is_typed(known.type) and protos.has_rank(known.type)):
             infos[name] = onnx.ValueInfoProto(name=name, type=kind)
+        else:
+            infos[name] = _sharpened(known, kind)
     crossing = list(dict.fromkeys(v for b in borders for v in (*b.inputs, *b.optional_inputs, *b.outputs)))
     if any(v not in infos or not (protos.is_typed(infos[v].type) and protos.has_rank(infos[v].type)) for v in crossing):
         for name, info in protos.inferred(model).items():
@@ -138,6 +140,20 @@ def _border_types(
             [Diagnostic("GR655", f"the element type of border value {v!r} is unknown", node=v, hint=hint) for v in lost]
         )
     return infos
+
+
+def _sharpened(known: onnx.ValueInfoProto, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
+    """The declared type with the extents that `kind` knows as numbers: a declared name for an extent that is a number
+    makes some loaders refuse the part."""
+    dims, more = known.type.tensor_type.shape.dim, kind.tensor_type.shape.dim
+    if len(dims) != len(more) or not any(m.HasField("dim_value") for m in more):
+        return known
+    made = onnx.ValueInfoProto()
+    made.CopyFrom(known)
+    for dim, better in zip(made.type.tensor_type.shape.dim, more, strict=True):
+        if better.HasField("dim_value") and not dim.HasField("dim_value"):
+            dim.CopyFrom(better)
+    return made
 
 
 def _size_of(value: str, infos: Mapping[str, onnx.ValueInfoProto], sizes: Mapping[str, int]) -> int | None:
