@@ -17,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 from gerules.simulate.compare import compare
 from gerules.simulate.engine import evaluate_node
+from gerules.simulate.faults import NodeFault
 from gerules.simulate.values import normalise
 
 
@@ -238,3 +239,28 @@ def test_multinomial_draws_classes_by_their_odds() -> None:
     [drawn] = evaluate_node("", "Multinomial", 7, {"sample_size": 4000, "seed": 3.0}, [odds], 1)
     assert drawn.dtype == np.int32 and drawn.shape == (1, 4000)
     assert abs(drawn.mean() - 0.8) < 0.03
+
+
+def test_splitting_into_a_sequence_checks_its_lengths() -> None:
+    x = f([1, 2, 3])
+
+    def split(lengths: Any, **attributes: Any) -> list[Any]:
+        operands = [x] if lengths is None else [x, np.asarray(lengths)]
+        [parts] = evaluate_node("", "SplitToSequence", 11, {"axis": 1, **attributes}, operands, 1)
+        return [p.tolist() for p in parts]
+
+    assert split(2) == [[[1, 2]], [[3]]]
+    assert split([1, 2]) == [[[1]], [[2, 3]]]
+    assert split(None, keepdims=0) == [[1], [2], [3]]
+    with pytest.raises(NodeFault, match="3 does not split into"):
+        split([1, 1])
+
+
+def test_losses_ignore_a_class() -> None:
+    scores, classes = np.log(f([0.5, 0.25, 0.25], [0.5, 0.25, 0.25])), i(0, 2)
+    for mode in ("fast", "reference"):
+        attributes = {"ignore_index": 2}
+        [loss] = evaluate_node("", "NegativeLogLikelihoodLoss", 13, attributes, [scores, classes], 1, kernels=mode)
+        assert loss.item() == pytest.approx(np.log(2))
+        [loss, _] = evaluate_node("", "SoftmaxCrossEntropyLoss", 13, attributes, [scores, classes], 2, kernels=mode)
+        assert loss.item() == pytest.approx(np.log(2))
