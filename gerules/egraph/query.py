@@ -389,6 +389,8 @@ class Query:
             if isinstance(inner, ast.Name) and inner.id != "_":
                 self.name(inner.id, Many(tuple(Tensor(t) for t in terms)), rest)
             return terms
+        if isinstance(inner, ast.Call) and inner.head in (ast.Name("dims"), ast.Name("dim")):
+            return self.spread_contents(inner, width)
         collected: dict[str, list[Binding]] = {}
         terms = []
         outer = dict(self.env)
@@ -406,6 +408,19 @@ class Query:
         self.env.update(hidden)
         for name in _variables(inner):
             self.env[name] = Many(tuple(collected.get(name, ())))
+        return terms
+
+    def spread_contents(self, call: ast.Call, width: int) -> list[str]:
+        """`..dims(s)`: s is the list of what each operand holds."""
+        read = ast.Name("contents" if call.head == ast.Name("dims") else "entry")
+        terms: list[str] = []
+        held: list[ast.Expr] = []
+        for _ in range(width):
+            terms.append(self.fresh("t"))
+            holder = self.fresh("x")
+            self.env[holder] = Tensor(terms[-1])
+            held.append(ast.Call(read, (ast.Name(holder),)))
+        self.equate(call.operands[0], ast.ListExpr(tuple(held)))
         return terms
 
     def known(self, call: ast.Call) -> str:
@@ -548,7 +563,7 @@ class Query:
             )
         self.operators.append(signature)
         operands: list[str] = []
-        vector: str | None = None
+        vectors: list[tuple[int, str]] = []  # a Vec, and before which operand it comes
         carried: Carried | None = None
         for item in call.operands:
             if not isinstance(item, ast.Rest):
@@ -561,40 +576,46 @@ class Query:
                         raise Misfit("this list does not hold tensors", item)
                     operands.append(one.term)
             elif isinstance(bound, Carried):
-                carried = bound
+                if item is call.operands[-1]:
+                    carried = bound
                 operands += self.carried_operands(bound, signature, len(operands))
-                vector = bound.vector
+                if bound.vector is not None:
+                    vectors.append((len(operands), bound.vector))
             else:
                 raise Misfit("this rest is not bound on the left", item)
         columns = self.build_attributes(signature, call, carried)
         columns += self.identities if signature.impure else []
-        term = self.assemble(signature, operands, vector, columns, call)
+        term = self.assemble(signature, operands, vectors, columns, call)
         self.made.append((term, signature))
         return term
 
     def assemble(
-        self, signature: Signature, operands: list[str], vector: str | None, columns: list[str], call: ast.Call
+        self, signature: Signature, operands: list[str], vectors: list[tuple[int, str]], columns: list[str], call: ast.Call
     ) -> str:
+        name = signature.definition.name
         if not signature.variadic:
-            if vector is not None:
-                raise Misfit(f"{signature.definition.name} takes no list of operands", call)
+            if vectors:
+                raise Misfit(f"{name} takes no list of operands", call)
             while len(operands) > signature.fixed and operands[-1] == "(Absent)":
                 operands.pop()
             if len(operands) > signature.fixed:
-                raise Misfit(f"{signature.definition.name} has at most {signature.fixed} operands", call)
+                raise Misfit(f"{name} has at most {signature.fixed} operands", call)
             for place in range(len(operands), signature.fixed):
                 if signature.operand_kind(place) == REQUIRED:
-                    raise Misfit(
-                        f"{signature.definition.name} needs operand {signature.definition.inputs[place].name}", call
-                    )
+                    raise Misfit(f"{name} needs operand {signature.definition.inputs[place].name}", call)
                 operands.append("(Absent)")
             return f"({' '.join([signature.constructor, *operands, *columns])})"
-        fixed, items = operands[: signature.fixed], operands[signature.fixed :]
-        if vector is None:
-            vector = f"(vec-of {' '.join(items)})" if items else "(vec-empty)"
-        elif items:
-            vector = f"(vec-append (vec-of {' '.join(items)}) {vector})"
-        return f"({' '.join([signature.constructor, *fixed, vector, *columns])})"
+        if any(before < signature.fixed for before, _ in vectors):
+            raise Misfit(f"a list stands where {name} takes single operands", call)
+        pieces: list[str] = []
+        position = signature.fixed
+        for before, vector in [*vectors, (len(operands), "")]:
+            if before > position:
+                pieces.append(f"(vec-of {' '.join(operands[position:before])})")
+                position = before
+            pieces += [vector] if vector else []
+        joined = pieces[0] if len(pieces) == 1 else f"(vec-append {' '.join(pieces)})" if pieces else "(vec-empty)"
+        return f"({' '.join([signature.constructor, *operands[: signature.fixed], joined, *columns])})"
 
     def carried_operands(self, carried: Carried, signature: Signature, place: int) -> list[str]:
         terms = [t.term for t in carried.operands]
