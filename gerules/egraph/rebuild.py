@@ -292,8 +292,9 @@ class _Rebuild:
 
     def _takes_name(self, value: ir.Value, output: ir.Value) -> bool:
         """Gives a graph output's name and declared type to the value that now stands for it, where that is free to
-        change: no input, no constant, no output itself."""
-        if value.producer() is None or value in self.graph.outputs or value in self.graph.inputs:
+        change: no input, no constant, no output itself, nothing of an outer graph."""
+        producer = value.producer()
+        if producer is None or producer.graph is not self.graph or value.is_graph_output():
             return False
         if value.is_initializer() or self.saturated.constants.get(self._class_of(output)) is not None:
             return False
