@@ -590,7 +590,12 @@ class Query:
         return term
 
     def assemble(
-        self, signature: Signature, operands: list[str], vectors: list[tuple[int, str]], columns: list[str], call: ast.Call
+        self,
+        signature: Signature,
+        operands: list[str],
+        vectors: list[tuple[int, str]],
+        columns: list[str],
+        call: ast.Call,
     ) -> str:
         name = signature.definition.name
         if not signature.variadic:
