@@ -237,10 +237,23 @@ def broadcast(a: Dim, b: Dim) -> Dim:
         atom = _only_atom(dim)
         for part in atom.arguments if atom is not None and atom.kind == "broadcast" else (dim,):
             parts[part.text] = part
+    for text in [text for text, part in parts.items() if _held_to(part, parts)]:
+        del parts[text]
+    if len(parts) == 1:
+        return next(iter(parts.values()))
     winners = sorted((part for part in parts.values() if _beats(part)), key=lambda d: (d.value is None, d.text))
     if winners:
         return winners[0]
     return _of_atom(Atom("broadcast", arguments=tuple(parts[text] for text in sorted(parts))))
+
+
+def _held_to(dim: Dim, others: Mapping[str, Dim]) -> bool:
+    """Whether it is min(n, c) beside n, with c >= 2: the two only go together where they are equal."""
+    atom = _only_atom(dim)
+    if atom is None or atom.kind != "min":
+        return False
+    rest = [a for a in atom.arguments if a.text not in others]
+    return len(rest) < len(atom.arguments) and all(_beats(a) and a.value != 0 for a in rest)
 
 
 def _beats(dim: Dim) -> bool:

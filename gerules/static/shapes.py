@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from gerules.graph.dims import Dim, DimFacts
+from gerules.graph.dims import Dim, DimError, DimFacts
 from gerules.static.extents import (
     accumulate,
     broadcast_two,
@@ -136,7 +136,9 @@ def resolve(facts: DimFacts, extents: Extents, target: Extents, allowzero: int) 
             rest = i
             entries.append(1)
         else:
-            if not _stands(facts, entry, here, 0 if allowzero else 1):
+            # A 0 past the last axis of the operand is refused by Reshape itself.
+            certain = 0 if allowzero or i >= len(extents) else 1
+            if not _stands(facts, entry, here, certain):
                 raise Unknown(f"{show(entry)} may be {'-1' if allowzero else '0'}")
             entries.append(entry)
     if rest is not None:
@@ -146,8 +148,20 @@ def resolve(facts: DimFacts, extents: Extents, target: Extents, allowzero: int) 
 
 
 def _stands(facts: DimFacts, entry: int | Dim, here: int | Dim | None, least: int) -> bool:
-    """Whether an entry of a target is certainly at least `least`, or the extent in its place (so that a 0 copies 0)."""
-    return known_at_least(facts, entry, least) or bool(same_extent(facts, entry, here))
+    """Whether an entry of a target is certainly at least `least`, or the extent in its place or a factor of it (so that
+    a 0 copies a 0)."""
+    return known_at_least(facts, entry, least) or bool(same_extent(facts, entry, here)) or _divides(facts, entry, here)
+
+
+def _divides(facts: DimFacts, entry: int | Dim, here: int | Dim | None) -> bool:
+    """Whether an extent is a multiple of an entry, by their normal forms."""
+    if here is None or isinstance(here, int) or not known_at_least(facts, entry, 0) or entry == 0:
+        return False
+    try:
+        quotient = lift(here).floordiv(lift(entry))
+    except DimError:
+        return False
+    return quotient * lift(entry) == here
 
 
 @host("literal_target(target: shape, extents: shape) -> bool", asks=True)
