@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic
 
+from gerules.extract.clock import Clock
 from gerules.extract.elimination import eliminate
 from gerules.extract.model import Model, Way
 from gerules.extract.network import Encoding
@@ -66,7 +66,7 @@ def short_cycles(model: Model) -> list[tuple[int, ...]]:
     return found
 
 
-def settle(encoding: Encoding, deadline: float) -> Settled:
+def settle(encoding: Encoding, clock: Clock) -> Settled:
     """Eliminate, forbid the cycles that come up, and again, until none does or the work or the time is spent."""
     model, network = encoding.model, encoding.network
     for short in short_cycles(model):
@@ -82,7 +82,7 @@ def settle(encoding: Encoding, deadline: float) -> Settled:
         touched: set[int] = set()
         for cycle in cycles(model, encoding.read(states)):
             movable = [cls for cls in cycle if network.sizes[cls] > 1]
-            if any(group[cls] in hard for cls in movable) or work < 0 or monotonic() > deadline:
+            if any(group[cls] in hard for cls in movable) or work < 0 or clock.over():
                 doubtful.update(movable)
             else:
                 encoding.forbid(cycle)

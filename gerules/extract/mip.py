@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil, floor, gcd, isfinite
-from time import monotonic
 
+from gerules.extract.clock import Clock
 from gerules.extract.highs import Relaxation, minimise
 from gerules.extract.limits import Limits
 from gerules.extract.model import Model
@@ -21,9 +21,10 @@ from gerules.extract.program import INFINITY, Program
 from gerules.extract.rounding import round_point
 from gerules.extract.states import State, cost_of, cycles, needed
 
-INTEGRAL_BELOW = 10**7  # objective coefficients up to here stay integers; larger ones are scaled to SCALED_COST in all
+INTEGRAL_BELOW = 10**6  # an objective that costs up to here stays in integers; a larger one is scaled to SCALED_COST
 SCALED_COST = 1e5
 TOLERANCE = 1e-6  # HiGHS's own
+TRUSTED = 1e-9  # part of a bound that is left off for its rounding
 VIOLATION = 1e-3  # of a cycle cut that is worth a row
 FIXING_MARGIN = 1e-3  # in units of the objective, beside the gap that reduced costs have to exceed
 SEPARATION_ROUNDS = 40
@@ -65,9 +66,8 @@ class _Objective:
         """The component that a bound of the objective stands for."""
         if not isfinite(bound) or bound <= 0:
             return 0
-        if self.whole:
-            return ceil(bound - TOLERANCE) * self.divisor
-        return max(0, floor((bound - TOLERANCE) / self.unit))
+        bound -= TOLERANCE + TRUSTED * bound
+        return ceil(bound - TOLERANCE) * self.divisor if self.whole else max(0, floor(bound / self.unit))
 
     def held(self, value: int) -> float:
         """The right side of a row that keeps the component at a value."""
@@ -84,7 +84,7 @@ class Mip:
         incumbent: Sequence[State | None],
         cost: int,
         bound: int,
-        deadline: float,
+        clock: Clock,
         limits: Limits,
     ) -> None:
         self.program = Program(model)
@@ -94,7 +94,7 @@ class Mip:
         self.best = list(incumbent)
         self.cost = cost
         self.known = bound
-        self.deadline = deadline
+        self.clock = clock
         self.nodes = limits.nodes
         self.iterations = limits.iterations
         self.rounds = limits.rounds
@@ -139,10 +139,12 @@ class Mip:
     def _objective(self, at: int) -> _Objective:
         raw = [parts[at] for parts in self.components]
         divisor = gcd(*raw) or 1
-        if max(raw, default=0) // divisor <= INTEGRAL_BELOW:
-            return _Objective([float(v // divisor) for v in raw], divisor, 1.0, True)
-        unit = SCALED_COST / max(1, self.packing.split(self.cost)[at])
-        return _Objective([v * unit for v in raw], 1, unit, False)
+        now = self._now(at)
+        if now // divisor <= INTEGRAL_BELOW:
+            # dearer columns than the best solution are in none that matters; they need not be told apart
+            return _Objective([float(min(v, now + divisor) // divisor) for v in raw], divisor, 1.0, True)
+        unit = SCALED_COST / now
+        return _Objective([min(v, 2 * now) * unit for v in raw], 1, unit, False)
 
     def _minimise(self, at: int, objective: _Objective, before: Sequence[int]) -> int:
         """A lower bound of a component while those before are held; it is the best solution's where that is proved."""
@@ -154,8 +156,7 @@ class Mip:
         if at == 0 and lower < self._now(at):
             lower = max(lower, self.relax())
         while lower < self._now(at):
-            left = self.deadline - monotonic()
-            if left <= 0:
+            if self.clock.over():
                 self.stopped = "time"
             if self.stopped is None and (self.nodes <= 0 or self.iterations <= 0 or self.rounds <= 0):
                 self.stopped = "iterations"
@@ -168,7 +169,7 @@ class Mip:
                 len(self.program.columns),
                 self.out,
                 self.program.point(self.best),
-                left,
+                self.clock.left(),
                 self.nodes,
             )
             self.nodes -= outcome.nodes
@@ -176,6 +177,8 @@ class Mip:
             lower = max(lower, objective.lower(outcome.bound))
             if outcome.stopped is not None:
                 self.stopped = outcome.stopped
+                if outcome.stopped == "time":
+                    self.clock.mark()
             acyclic = outcome.values is None or self._take(outcome.values)
             if acyclic and outcome.stopped is None:
                 # solved: what is left between bound and solution is HiGHS's tolerance
@@ -209,14 +212,15 @@ class Mip:
         solution is whole it is the best; else its reduced costs say what can be left out."""
         whole = len(self.program.columns)
         relaxation = Relaxation(objective.coefficients, self.program.rows)
-        start = monotonic()
-        until = start + SEPARATION_SHARE * (self.deadline - start)
-        first = start + RELAXATION_SHARE * (self.deadline - start)
-        outcome = relaxation.solve(first - start, self.iterations)
+        clock = self.clock.part(SEPARATION_SHARE)
+        first = self.clock.part(RELAXATION_SHARE)
+        outcome = relaxation.solve(first.left(), self.iterations)
         bound = -INFINITY
         for _ in range(SEPARATION_ROUNDS):
             self.iterations -= outcome.iterations
             if outcome.values is None or outcome.reduced is None:
+                if outcome.stopped == "time":
+                    clock.mark()
                 break
             bound = outcome.bound
             if all(min(value, 1 - value) < TOLERANCE for value in outcome.values[:whole]):
@@ -227,17 +231,17 @@ class Mip:
                 found = [self.program.cut(cycle) for cycle in fractional_cycles(self.program, outcome.values)]
                 self.program.rows.extend(found)
                 if not found:
-                    rounded = round_point(self.program, outcome.values, self.best, self.deadline)
+                    rounded = round_point(self.program, outcome.values, self.best, self.clock)
                     if rounded is not None:
                         self.offer(rounded)
             best = self._now(0) * objective.unit / objective.divisor
             slack = max(0.0, best - bound) + FIXING_MARGIN
             self.out.update(column for column in range(whole) if outcome.reduced[column] > slack)
-            if not found or monotonic() > until:
+            if not found or clock.over():
                 break
             for row in found:
                 relaxation.add(row)
-            outcome = relaxation.solve(until - monotonic(), self.iterations)
+            outcome = relaxation.solve(clock.left(), self.iterations)
         return bound
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from time import monotonic
 
+from gerules.extract.clock import Clock
 from gerules.extract.exact import Part, settle
 from gerules.extract.greedy import bottom_up
 from gerules.extract.limits import Limits
@@ -41,14 +41,14 @@ def solve(problem: Problem, *, time_limit: float = 10.0, limits: Limits | None =
     cut it. Raises Infeasible where the roots cannot be made, ValueError where the problem is malformed.
     """
     check(problem)
-    start = monotonic()
+    clock = Clock(time_limit)
     limits = limits or Limits()
     model = build_model(problem)
     before: tuple[float, ...] | None = None
     given: Placement | None = None
     if not _is_input(model):
-        before, given = _input(problem, start + INPUT_SHARE * time_limit, limits)
-    found = solve_model(model, problem.incumbent, start + time_limit, limits)
+        before, given = _input(problem, clock.part(INPUT_SHARE), limits)
+    found = solve_model(model, problem.incumbent, clock, limits)
     choice: Mapping[int, int]
     engine: Mapping[int, int]
     choice, engine = translate(model, found.states)
@@ -56,7 +56,7 @@ def solve(problem: Problem, *, time_limit: float = 10.0, limits: Limits | None =
     if before is None:
         before, given = cost, (choice, engine)
     bound = cost if found.bound >= found.cost else min(cost, model.packing.unpack(found.bound))
-    method, stopped = found.method, found.stopped
+    method, stopped = found.method, "time" if clock.timed else found.stopped
     if given is not None and before <= cost:
         choice, engine = given
         cost, method = before, "input"
@@ -74,30 +74,28 @@ def _is_input(model: Model) -> bool:
     ) and all(incumbent.get(cls, leaf) == leaf for cls, leaf in model.free.items())
 
 
-def _input(problem: Problem, deadline: float, limits: Limits) -> tuple[tuple[float, ...], Placement | None]:
+def _input(problem: Problem, clock: Clock, limits: Limits) -> tuple[tuple[float, ...], Placement | None]:
     """The input graph under its best placement found: cost, and choice with engines; infinite where there is none."""
     try:
         model = build_model(problem, problem.incumbent)
     except Infeasible:
         return (inf,) * problem.width(), None
-    placement = translate(model, solve_model(model, problem.incumbent, deadline, limits).states)
+    placement = translate(model, solve_model(model, problem.incumbent, clock, limits).states)
     return evaluate(problem, *placement), placement
 
 
-def solve_model(model: Model, given: Mapping[int, int], deadline: float, limits: Limits) -> Placed:
+def solve_model(model: Model, given: Mapping[int, int], clock: Clock, limits: Limits) -> Placed:
     """The best states found for a model, and a bound. `given` is the input graph's option for the problem's classes."""
     encoding = encode(model)
-    settled = settle(encoding, deadline)
+    settled = settle(encoding, clock)
     states = settled.states
     slack = 0  # between what the hard parts cost and their bounds
     methods = ["elimination"]
     stops: list[str] = []
     for at, part in enumerate(settled.parts):
-        now = monotonic()
-        until = now + (deadline - now) / (len(settled.parts) - at)
         guess = [states[cls] for cls in part.classes]
         bound = _in_terms_of(part, encoding, states, settled.group)
-        found = search(part.model, guess, given, bound, until, limits)
+        found = search(part.model, guess, given, bound, clock.part(1 / (len(settled.parts) - at)), limits)
         for cls, state in zip(part.classes, found.states, strict=True):
             states[cls] = state
         slack += found.cost - found.bound
@@ -107,7 +105,7 @@ def solve_model(model: Model, given: Mapping[int, int], deadline: float, limits:
     for cls in needed(model, states):
         kept[cls] = states[cls]
     cost = cost_of(model, kept)
-    stopped = "time" if "time" in stops else stops[0] if stops else None
+    stopped = next((stop for stop in stops if stop != "time"), None)
     return Placed(kept, cost, cost - slack, max(methods, key=METHODS.index), stopped)
 
 

@@ -77,8 +77,9 @@ class Solution:
     a leaf. `cost` is `evaluate` of the two; `before` that of the input graph, not rewritten, under the best placement
     found (infinite in every component where some node of it has no engine). `lower_bound` is at most the cost of any
     solution, in lexicographic order; `gap` is (cost - bound) / cost of component 0, 0 to 1, and 0 where that cost is
-    0. `method` is one of METHODS: what found the answer; `stopped` says which limit cut the search (``"time"``,
-    ``"iterations"``), None where none did.
+    0. `method` is one of METHODS: what found the answer; `stopped` says which limit cut the search:
+    ``"time"`` (only then may two runs differ), ``"iterations"`` (counted work), ``"size"`` (too large for HiGHS),
+    ``"failed"`` (HiGHS gave up); None where none did.
     """
 
     choice: Mapping[int, int]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gerules.extract.clock import Clock
 from gerules.extract.exact import settle
 from gerules.extract.model import Way
 from gerules.extract.network import encode
@@ -19,7 +20,7 @@ USED = 1e-6
 
 
 def round_point(
-    program: Program, values: Sequence[float], incumbent: Sequence[State | None], deadline: float
+    program: Program, values: Sequence[float], incumbent: Sequence[State | None], clock: Clock
 ) -> list[State | None] | None:
     """The best solution that elimination finds among the states used by a point or by the incumbent; None where what
     it reads back has a cycle or a gap."""
@@ -39,7 +40,7 @@ def round_point(
     part = model.only(keep, model.roots)
     states: list[State | None] = [None] * len(model.ways)
     classes = [cls for cls, kept_ways in enumerate(keep) if kept_ways]
-    for cls, state in zip(classes, settle(encode(part), deadline).states, strict=True):
+    for cls, state in zip(classes, settle(encode(part), clock).states, strict=True):
         states[cls] = None if state is None else (list(used[cls])[state[0]], state[1])
     if not is_solution(model, states):
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
 
+from gerules.extract.clock import Clock
 from gerules.extract.elimination import eliminate
 from gerules.extract.greedy import bottom_up, greedy, own
 from gerules.extract.limits import Limits
@@ -17,6 +17,7 @@ from gerules.extract.swap import Swapper
 
 ROUNDS = 8  # of forced swaps and placing in turn
 LOCAL_SHARE = 0.3  # of the time, at most, before HiGHS
+SMALL = 20_000  # entries: HiGHS is faster than forced swaps below
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Found:
 
 
 def search(
-    model: Model, guess: Sequence[State | None], given: Mapping[int, int], bound: int, deadline: float, limits: Limits
+    model: Model, guess: Sequence[State | None], given: Mapping[int, int], bound: int, clock: Clock, limits: Limits
 ) -> Found:
     """The best solution found. `guess` is a state for every class or None, perhaps cyclic; `given` the option of the
     input graph for the classes of the problem; a cost of `bound` cannot be beaten, so the search ends there."""
@@ -47,7 +48,7 @@ def search(
         starts.append(("greedy", sets))
     starts.append(("bottom-up", fallback))
     large = size_of(model) > limits.entries
-    local = deadline if large else monotonic() + LOCAL_SHARE * (deadline - monotonic())
+    local = clock if large else clock.part(LOCAL_SHARE)
     best: _Local | None = None
     tried: set[tuple[State, ...]] = set()
     for method, start in starts:
@@ -57,32 +58,32 @@ def search(
         found = _descend(model, method, start, local, limits)
         if best is None or found.cost < best.cost:
             best = found
-        if best.cost <= bound or monotonic() > local:
+        if best.cost <= bound or local.over():
             break
     assert best is not None
     if best.cost > bound and large:
-        best = _deepen(model, best, deadline, limits)
+        best = _deepen(model, best, clock, limits)
     if best.cost <= bound or large:
         proved = min(bound, best.cost)
         stopped = None if proved >= best.cost else best.stopped or "size"
         return Found(_trimmed(model, best.states), best.cost, proved, best.method, stopped)
-    return _with_highs(model, best, bound, deadline, limits)
+    return _with_highs(model, best, bound, clock, limits)
 
 
-def _with_highs(model: Model, best: _Local, bound: int, deadline: float, limits: Limits) -> Found:
+def _with_highs(model: Model, best: _Local, bound: int, clock: Clock, limits: Limits) -> Found:
     """The relaxation and its rounding, local search from there, the integer program."""
-    mip = Mip(model, _trimmed(model, best.states), best.cost, bound, deadline, limits)
+    mip = Mip(model, _trimmed(model, best.states), best.cost, bound, clock, limits)
     mip.relax()
     if mip.cost < best.cost:
         best = _Local(_filled(mip.best, best.states), mip.cost, "highs", best.stopped)
-    if best.cost > bound:
-        best = _deepen(model, best, monotonic() + LOCAL_SHARE * (deadline - monotonic()), limits)
+    if best.cost > bound and size_of(model) > SMALL:
+        best = _deepen(model, best, clock.part(LOCAL_SHARE), limits)
         mip.offer(_trimmed(model, best.states))
     answer = mip.run()
     if answer.cost < best.cost:
         best = _Local(_filled(answer.states, best.states), answer.cost, "highs", best.stopped)
         if answer.bound < answer.cost:
-            best = _deepen(model, best, deadline, limits)
+            best = _deepen(model, best, clock, limits)
     stopped = None if answer.bound >= best.cost else answer.stopped or best.stopped
     return Found(_trimmed(model, best.states), best.cost, min(answer.bound, best.cost), best.method, stopped)
 
@@ -97,12 +98,12 @@ class _Local:
     stopped: str | None
 
 
-def _descend(model: Model, method: str, start: list[State], deadline: float, limits: Limits) -> _Local:
+def _descend(model: Model, method: str, start: list[State], clock: Clock, limits: Limits) -> _Local:
     """Place a start (that of elimination is placed) and swap until no single swap helps."""
     states = start if method == "elimination" else _filled(place(model, start), start)
     swapper = Swapper(model, states)
     before = swapper.total
-    stopped = swapper.improve(limits.attempts, deadline)
+    stopped = swapper.improve(limits.attempts, clock)
     return _Local(
         _filled(swapper.result(), swapper.states),
         swapper.total,
@@ -111,17 +112,19 @@ def _descend(model: Model, method: str, start: list[State], deadline: float, lim
     )
 
 
-def _deepen(model: Model, best: _Local, deadline: float, limits: Limits) -> _Local:
+def _deepen(model: Model, best: _Local, clock: Clock, limits: Limits) -> _Local:
     """Forced swaps, and placing anew, in turn until neither helps."""
+    left = limits.attempts
     for _ in range(ROUNDS):
         swapper = Swapper(model, best.states)
-        stopped = swapper.probe(limits.attempts, deadline)
+        stopped = swapper.probe(left, clock)
+        left -= swapper.attempts
         states = _filled(swapper.result(), swapper.states)
         if swapper.total < best.cost:
             best = _Local(states, swapper.total, "one-swap", stopped)
         elif stopped != best.stopped:
             best = replace(best, stopped=stopped)
-        if model.engines == 1 or monotonic() > deadline:
+        if model.engines == 1 or stopped is not None:
             break
         states = _filled(place(model, best.states), best.states)
         placed = Swapper(model, states).total

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from time import monotonic
+from math import inf
 
+from gerules.extract.clock import Clock
 from gerules.extract.model import Model
 from gerules.extract.states import State
 
@@ -29,7 +30,7 @@ class Swapper:
         self.total = 0
         self.attempts = 0
         self.left = 0  # of the attempts allowed
-        self.deadline = 0.0
+        self.clock = Clock(inf)
         self.cut: str | None = None
         self.entered: list[int] = []  # classes that came in since this was emptied
         self.knot = [-1] * len(model.ways)
@@ -54,15 +55,15 @@ class Swapper:
             way = self.model.ways[cls][self.states[cls][0]]
         return self.states[cls][1]
 
-    def improve(self, attempts: int, deadline: float) -> str | None:
+    def improve(self, attempts: int, clock: Clock) -> str | None:
         """Swap until nothing helps; the limit that stopped it before that, or None."""
-        self.left, self.deadline = attempts, deadline
+        self.left, self.clock = attempts, clock
         return self._descend(sorted(cls for cls, users in enumerate(self.users) if users), -1, [])
 
-    def probe(self, attempts: int, deadline: float, effort: int = PROBE_EFFORT) -> str | None:
+    def probe(self, attempts: int, clock: Clock, effort: int = PROBE_EFFORT) -> str | None:
         """Force each state of each needed class in turn, though it makes the whole dearer, and let what is near
         follow; keep what ends up cheaper, take back the rest. Repeated until nothing helps or a limit stops it."""
-        self.left, self.deadline = attempts, deadline
+        self.left, self.clock = attempts, clock
         helped = True
         while helped:
             helped = False
@@ -123,7 +124,7 @@ class Swapper:
                         return "iterations"
                     self.left -= 1
                     self.attempts += 1
-                    if self.attempts % CLOCK_EVERY == 0 and monotonic() > self.deadline:
+                    if self.attempts % CLOCK_EVERY == 0 and self.clock.over():
                         self.cut = "time"
                     if self.cut is not None:
                         return self.cut

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gerules.extract import Limits, Problem, elimination
+from gerules.extract.clock import Clock
 from gerules.extract.elimination import Network, eliminate
 from gerules.extract.graphs import components, derive, reachable
 from gerules.extract.greedy import bottom_up, greedy
@@ -192,7 +193,7 @@ def test_placing_never_makes_it_dearer() -> None:
 def test_highs_alone_finds_the_optimum_and_proves_it() -> None:
     model = build_model(tangle(60, 6, engines=3, rewrites=10))
     start = Swapper(model, bottom_up(model)).result()
-    answer = Mip(model, start, cost_of(model, start), 0, inf, Limits()).run()
+    answer = Mip(model, start, cost_of(model, start), 0, Clock(inf), Limits()).run()
     assert is_solution(model, answer.states)
     assert answer.bound == answer.cost == cost_of(model, answer.states) < cost_of(model, start)
     exact = eliminate(encode(model).network)
@@ -204,8 +205,8 @@ def test_highs_without_leave_to_work_says_so() -> None:
     model = build_model(tangle(60, 6, engines=3, rewrites=10))
     start = Swapper(model, bottom_up(model)).result()
     cost = cost_of(model, start)
-    assert Mip(model, start, cost, 0, inf, Limits(rounds=0)).run().stopped == "iterations"
-    assert Mip(model, start, cost, 0, 0.0, Limits()).run().stopped == "time"
+    assert Mip(model, start, cost, 0, Clock(inf), Limits(rounds=0)).run().stopped == "iterations"
+    assert Mip(model, start, cost, 0, Clock(-1.0), Limits()).run().stopped == "time"
 
 
 def test_the_size_of_a_program_is_known_before_it_is_built() -> None:
@@ -221,8 +222,17 @@ def test_rounding_a_solution_gives_nothing_dearer() -> None:
     start = Swapper(model, bottom_up(model)).result()
     program = Program(model)
     program.build()
-    same = round_point(program, program.point(start), start, inf)
+    same = round_point(program, program.point(start), start, Clock(inf))
     assert same is not None and cost_of(model, same) == cost_of(model, start)
-    free = round_point(program, [0.5] * len(program.costs()), start, inf)
+    free = round_point(program, [0.5] * len(program.costs()), start, Clock(inf))
     assert free is not None and is_solution(model, free)
     assert cost_of(model, free) < cost_of(model, start)
+
+
+def test_a_clock_tells_those_it_is_part_of() -> None:
+    whole = Clock(1000.0)
+    half = whole.part(0.5)
+    assert 400.0 < half.left() <= 500.0
+    assert not half.over() and not whole.timed
+    assert half.part(0.0).over()
+    assert half.timed and whole.timed and not whole.over()
