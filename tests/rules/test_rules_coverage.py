@@ -44,7 +44,9 @@ def test_every_operator_has_a_kind() -> None:
 def test_every_version_from_opset_8_on_has_a_kind() -> None:
     """A class that names an operator at one version leaves out the others: graphs of any opset must find theirs."""
     registry = onnx_registry()
-    keys = {k for n, m in program().wide_classes.items() if m.kind == "operators" and n not in NOT_A_KIND for k in m.keys}
+    keys = {
+        k for n, m in program().wide_classes.items() if m.kind == "operators" and n not in NOT_A_KIND for k in m.keys
+    }
     missing = [
         definition.key
         for name in sorted(operators())

@@ -52,7 +52,9 @@ def test_the_standard_schedule() -> None:
 def test_names_are_unique_within_a_file() -> None:
     program = load_program(tuple(SOURCES.values()), onnx_registry())
     for file in program.files:
-        names = [s.name for s in file.statements if isinstance(s, (ast.Rewrite, ast.Fact, ast.Refuse, ast.Merge, ast.Group))]
+        names = [
+            s.name for s in file.statements if isinstance(s, (ast.Rewrite, ast.Fact, ast.Refuse, ast.Merge, ast.Group))
+        ]
         assert sorted(set(names)) == sorted(names), file.ruleset
 
 
