@@ -163,6 +163,10 @@ class Mip:
             if self.stopped is not None:
                 break
             self.rounds -= 1
+            if self.model.knots and not self.program.levels:
+                self.program.order()
+                self.components = [self.packing.split(packed) for packed in self.program.costs()]
+                objective = self._objective(at)
             outcome = minimise(
                 objective.coefficients,
                 self.program.rows,

@@ -26,6 +26,7 @@ class Program:
     by_class: list[list[int]] = field(default_factory=list)
     moved: list[tuple[int, tuple[int, ...], int, int]] = field(default_factory=list)  # value, from, to, packed cost
     rows: list[Row] = field(default_factory=list)
+    levels: list[int] = field(default_factory=list)  # classes with a level: what needs another one is above it
 
     def build(self) -> None:
         for cls, ways in enumerate(self.model.ways):
@@ -50,6 +51,24 @@ class Program:
                 for user in self.model.users[cls]:
                     if user < cls and user in members and cls in self.model.users[user]:
                         self.rows.append(self.cut([user, cls]))
+
+    def order(self) -> None:
+        """Give the classes of knots levels from 0 to 1, so that no cycle is left (C. Miller, A. Tucker, R. Zemlin,
+        1960). The relaxation gains little from that, but one integer program does what many rounds of cuts would."""
+        first = len(self.columns) + len(self.moved)
+        self.levels = [cls for knot in self.model.knots for cls in knot]
+        column = {cls: first + at for at, cls in enumerate(self.levels)}
+        for knot in self.model.knots:
+            step = 1.0 / len(knot)
+            members = set(knot)
+            for cls in knot:
+                for user in self.model.users[cls]:
+                    if user in members:
+                        # level(user) >= level(cls) + step where the user needs it, else >= level(cls) - 1
+                        row = dict.fromkeys(self.wanting(user, cls), 1.0 + step)
+                        row[column[user]] = -1.0
+                        row[column[cls]] = 1.0
+                        self.rows.append((-INFINITY, 1.0, row))
 
     def wanting(self, user: int, cls: int) -> list[int]:
         """The columns of a user whose way needs a class."""
@@ -124,7 +143,7 @@ class Program:
             cost = self.model.ways[cls][at].costs[engine]
             assert cost is not None
             packed.append(0 if self.model.ways[cls][at].tied else cost)
-        return packed + [cost for *_, cost in self.moved]
+        return packed + [cost for *_, cost in self.moved] + [0] * len(self.levels)
 
     def point(self, states: Sequence[State | None]) -> list[float]:
         """The columns' values for a solution."""
@@ -143,7 +162,26 @@ class Program:
                 )
             )
             values.append(1.0 if wanted else 0.0)
-        return values
+        return values + self._levels_of(states) if self.levels else values
+
+    def _levels_of(self, states: Sequence[State | None]) -> list[float]:
+        """For each class with a level the steps below it in its knot."""
+        home = {cls: at for at, knot in enumerate(self.model.knots) for cls in knot}
+        steps: dict[int, int] = {}
+        for start in self.levels:
+            path = [start]
+            while path:
+                cls = path[-1]
+                state = states[cls]
+                children = () if state is None else self.model.ways[cls][state[0]].children
+                inner = [child for child in children if home.get(child) == home[cls]]
+                open_ones = [child for child in inner if child not in steps]
+                if open_ones:
+                    path.extend(open_ones)
+                    continue
+                steps[cls] = max((steps[child] + 1 for child in inner), default=0)
+                path.pop()
+        return [steps[cls] / len(self.model.knots[home[cls]]) for cls in self.levels]
 
     def read(self, values: Sequence[float]) -> list[State | None]:
         states: list[State | None] = []

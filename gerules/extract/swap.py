@@ -176,10 +176,11 @@ class Swapper:
     def _results(self, cls: int) -> list[int]:
         """The needed values that sit where a class sits: it and its projections."""
         found = [cls]
-        for user in self.tied_users[cls]:
-            way = self.model.ways[user][self.states[user][0]]
-            if self.users[user] and way.tied and cls in way.children:
-                found.extend(self._results(user))
+        for value in found:
+            for user in self.tied_users[value]:
+                way = self.model.ways[user][self.states[user][0]]
+                if self.users[user] and way.tied and value in way.children:
+                    found.append(user)
         return found
 
     def _send(self, value: int, sign: int) -> None:

@@ -133,19 +133,47 @@ def test_the_network_costs_what_the_model_costs(problem: Problem) -> None:
 
 
 @SETTINGS
-@given(problems(max_classes=7, max_engines=3))
-def test_a_solution_is_a_point_of_the_program(problem: Problem) -> None:
+@given(problems(max_classes=7, max_engines=3) | problems(max_classes=7, max_engines=1, cycles=True), st.booleans())
+def test_a_solution_is_a_point_of_the_program(problem: Problem, ordered: bool) -> None:
     model = models(problem)
     if model is None or not model.ways:
         return
     states = Swapper(model, bottom_up(model)).result()
     program = Program(model)
     program.build()
+    if ordered:
+        program.order()
     point = program.point(states)
     assert program.read(point) == states
-    assert sum(int(x) * cost for x, cost in zip(point, program.costs(), strict=True)) == cost_of(model, states)
+    assert sum(round(x) * cost for x, cost in zip(point, program.costs(), strict=True) if cost) == cost_of(
+        model, states
+    )
+    assert all(0 <= x <= 1 for x in point)
     for lower, upper, entries in program.rows:
-        assert lower <= sum(value * point[column] for column, value in entries.items()) <= upper
+        assert lower - 1e-9 <= sum(value * point[column] for column, value in entries.items()) <= upper + 1e-9
+
+
+@SETTINGS
+@given(problems(max_classes=7, max_engines=1, cycles=True))
+def test_levels_leave_no_room_for_a_cycle(problem: Problem) -> None:
+    model = models(problem)
+    if model is None or not model.ways:
+        return
+    program = Program(model)
+    program.build()
+    built = len(program.rows)
+    program.order()
+    cyclic: list[State | None] = [(len(ways) - 1, 0) for ways in model.ways]
+    values = [1.0 if cyclic[cls] == (at, engine) else 0.0 for cls, at, engine in program.columns]
+    # whatever the levels: along a cycle each would have to be above the next
+    above: dict[tuple[int, int], bool] = {}
+    first = len(values) + len(program.moved)
+    for _, upper, entries in program.rows[built:]:
+        user, used = (next(c - first for c, v in entries.items() if c >= first and v == sign) for sign in (-1.0, 1.0))
+        taken = sum(value * values[column] for column, value in entries.items() if column < first)
+        above[program.levels[user], program.levels[used]] = taken > upper
+    for cycle in cycles(model, cyclic):
+        assert all(above[edge] for edge in zip(cycle, [*cycle[1:], cycle[0]], strict=True))
 
 
 @SETTINGS
