@@ -204,7 +204,9 @@ class Session:
         [output] = self.compiled.run([f"(run-schedule (run {ruleset}))"])
         assert isinstance(output, bindings.RunScheduleOutput)
         report = output.report
+        matches = 0
         for name, count in report.num_matches_per_rule.items():
+            matches += count
             rule = self.compiled.rules.get(name)
             if rule is not None and count:
                 self.fired[rule] = self.fired.get(rule, 0) + count
@@ -214,7 +216,7 @@ class Session:
             clock.stopped = "iterations"
         elif time.monotonic() - clock.started > clock.limits.seconds:
             clock.stopped = "time"
-        elif report.updated and clock.iterations % 8 == 0 and self.size() > clock.limits.nodes:
+        elif report.updated and (matches > 500 or clock.iterations % 8 == 0) and self.size() > clock.limits.nodes:
             clock.stopped = "nodes"
         return bool(report.updated)
 

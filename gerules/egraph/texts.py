@@ -107,8 +107,8 @@ def as_array(value: object, dtype: object) -> np.ndarray:
     if not isinstance(value, (int, float, bool, str, list, tuple, np.ndarray, np.generic)):
         raise Unknown(f"{value!r} is no constant")
     source = np.asarray(value) if not isinstance(value, (list, tuple)) or len(value) else np.zeros((0,), target)
-    if source.dtype.kind in "US" or source.dtype == object:
-        if target != object:
+    if source.dtype.kind in "USO":
+        if target.kind != "O":
             raise Unknown("text is no number")
         return source.astype(object)
     with np.errstate(all="ignore"):

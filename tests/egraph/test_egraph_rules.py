@@ -127,14 +127,16 @@ CASES = {
         ["Concat"],
     ),
     "contents of a constant in an attribute and back": (
-        "rewrite r: Clip(Clip(x, const(a), const(b)), const(c), const(d)) => Clip(x, const(c), const(d)) when c >= a, d <= b",
+        "rewrite r: Clip(Clip(x, const(a), const(b)), const(c), const(d)) => Clip(x, const(c), const(d))\n"
+        "    when c >= a, d <= b",
         "g (float[9] x) => (float[9] y) <float l0 = {-1.0}, float h0 = {1.0}, float l1 = {-0.5}, float h1 = {0.5}> "
         "{ a = Clip(x, l0, h0) y = Clip(a, l1, h1) }",
         ["Clip"],
     ),
     "an absent operand": (
         "rewrite r: Clip(x, none, none) => x",
-        "g (float[9] x) => (float[9] y, float[9] z) <float lo = {0.0}> { a = Clip(x) y = Neg(a) b = Clip(x, lo) z = Neg(b) }",
+        "g (float[9] x) => (float[9] y, float[9] z) <float lo = {0.0}> "
+        "{ a = Clip(x) y = Neg(a) b = Clip(x, lo) z = Neg(b) }",
         ["Neg", "Clip", "Neg"],
     ),
     "shapes of a value and of the result": (
@@ -216,7 +218,10 @@ def test_what_a_rule_makes_is_written_at_the_opset_of_the_graph(tmp_path: Path) 
         "g (float[1,1,3] x) => (float[3] y) { a = Squeeze<axes=[0]>(x) y = Squeeze<axes=[0]>(a) }"
     )
     before, after = parse(text), parse(text)
-    rule = "opset ai.onnx 21\nrewrite r: Squeeze(Squeeze(x, const(a)), const(b)) => Squeeze(x, const([0, 1])) when a == [0], b == [0]"
+    rule = (
+        "opset ai.onnx 21\nrewrite r: Squeeze(Squeeze(x, const(a)), const(b)) => Squeeze(x, const([0, 1])) "
+        "when a == [0], b == [0]"
+    )
     run(after, engine(tmp_path, rule))
     assert kinds(after) == ["Squeeze"]
     [node] = list(after.graph)
@@ -226,7 +231,8 @@ def test_what_a_rule_makes_is_written_at_the_opset_of_the_graph(tmp_path: Path) 
 
 def test_foreign_operators_are_barriers(tmp_path: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17, "com.acme" : 1]>\n' + (
-        "g (float[3] x) => (float[3] y) { a = Identity(x) b = com.acme.Twist<k = 3>(a) c = com.acme.Twist<k = 3>(a) y = Add(b, c) }"
+        "g (float[3] x) => (float[3] y) "
+        "{ a = Identity(x) b = com.acme.Twist<k = 3>(a) c = com.acme.Twist<k = 3>(a) y = Add(b, c) }"
     )
     after = parse(text)
     run(after, engine(tmp_path, "opset ai.onnx 17\nrewrite r: Identity(x) => x"))
