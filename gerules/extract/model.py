@@ -6,6 +6,7 @@ a cycle, options and engines that another one beats in every surrounding, and cl
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +16,8 @@ from gerules.extract.graphs import components, derive, reachable
 from gerules.extract.packing import Packing, make_packing
 from gerules.extract.problem import Infeasible, Problem, evaluate, walk
 from gerules.extract.prune import without_beaten, without_beaten_engines, without_cycle_closers
+
+FEW_CHILDREN = 8  # that a look along is faster for than halving
 
 Vectors = tuple[tuple[float, ...] | None, ...]  # of one option: a cost vector for each engine
 Moves = tuple[tuple[int, ...], ...]  # packed transfer costs of one value: [from engine][to engine]
@@ -29,6 +32,13 @@ class Way:
     children: tuple[int, ...]
     costs: tuple[int | None, ...]
     tied: bool = False
+
+    def needs(self, child: int) -> bool:
+        children = self.children
+        if len(children) <= FEW_CHILDREN:
+            return child in children
+        at = bisect_left(children, child)
+        return at < len(children) and children[at] == child
 
     def engines(self) -> list[int]:
         return [e for e, cost in enumerate(self.costs) if cost is not None]

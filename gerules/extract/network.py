@@ -74,7 +74,7 @@ class Encoding:
             state = chosen[user]
             if state is not None:
                 way = self.model.ways[user][state[0]]
-                if not way.tied and shared.cls in way.children:
+                if not way.tied and way.needs(shared.cls):
                     held |= shared.bits.get(state[1], 0) if shared.bits else 1
         own = chosen[shared.cls]
         if own is not None and held:
@@ -118,7 +118,7 @@ class Encoding:
 
     def needing(self, cls: int, child: int) -> list[int]:
         """For each state of a class 1 if it needs another class, else 0."""
-        ways = [int(child in way.children) for way in self.model.ways[cls]]
+        ways = [int(way.needs(child)) for way in self.model.ways[cls]]
         return [0 if state is None else ways[state[0]] for state in self.states[cls]]
 
 
@@ -145,11 +145,11 @@ def encode(model: Model) -> Encoding:
 
 def _connect(encoding: Encoding, cls: int, users: tuple[int, ...]) -> None:
     model = encoding.model
-    tied = [any(way.tied and cls in way.children for way in model.ways[user]) for user in users]
+    tied = [any(way.tied and way.needs(cls) for way in model.ways[user]) for user in users]
     for user, is_tied in zip(users, tied, strict=True):
         if is_tied:
             _tie(encoding, cls, user)
-    loose = [user for user in users if any(not way.tied and cls in way.children for way in model.ways[user])]
+    loose = [user for user in users if any(not way.tied and way.needs(cls) for way in model.ways[user])]
     moves = model.moves[cls]
     if not loose or (cls in model.forced and moves is None):
         return
@@ -159,7 +159,7 @@ def _connect(encoding: Encoding, cls: int, users: tuple[int, ...]) -> None:
     if moves is None:
         groups: list[list[int]] = [[]]  # one bit: needed or not
     else:
-        wanted = sorted({e for u in loose for way in model.ways[u] if cls in way.children for e in way.engines()})
+        wanted = sorted({e for u in loose for way in model.ways[u] if way.needs(cls) for e in way.engines()})
         groups = [wanted[i : i + SET_ENGINES] for i in range(0, len(wanted), SET_ENGINES)]
     for engines in groups:
         _share(encoding, cls, loose, engines, len(groups) == 1)
@@ -222,7 +222,7 @@ def _share(encoding: Encoding, cls: int, users: Sequence[int], engines: list[int
 def _always(model: Model, cls: int, users: Sequence[int]) -> bool:
     """Whether some user needs a value whatever is chosen."""
     return any(
-        user in model.forced and all(not way.tied and cls in way.children for way in model.ways[user]) for user in users
+        user in model.forced and all(not way.tied and way.needs(cls) for way in model.ways[user]) for user in users
     )
 
 
@@ -243,10 +243,9 @@ def _wanted_on(encoding: Encoding, user: int, cls: int, nowhere: int) -> list[in
     """For each state of a user the engine that it wants a value on, `nowhere` where it does not."""
     ways = encoding.model.ways[user]
     return [
-        nowhere if s is None or ways[s[0]].tied or cls not in ways[s[0]].children else s[1]
-        for s in encoding.states[user]
+        nowhere if s is None or ways[s[0]].tied or not ways[s[0]].needs(cls) else s[1] for s in encoding.states[user]
     ]
 
 
 def _needs(model: Model, cls: int, state: State | None, child: int) -> bool:
-    return state is not None and child in model.ways[cls][state[0]].children
+    return state is not None and model.ways[cls][state[0]].needs(child)

@@ -72,7 +72,7 @@ class Program:
 
     def wanting(self, user: int, cls: int) -> list[int]:
         """The columns of a user whose way needs a class."""
-        return [c for c in self.by_class[user] if cls in self.model.ways[user][self.columns[c][1]].children]
+        return [c for c in self.by_class[user] if self.model.ways[user][self.columns[c][1]].needs(cls)]
 
     def on(self, cls: int, engine: int) -> list[int]:
         return [c for c in self.by_class[cls] if self.columns[c][2] == engine]
@@ -157,7 +157,7 @@ class Program:
                     (s := states[user]) is not None
                     and s[1] == target
                     and not self.model.ways[user][s[0]].tied
-                    and cls in self.model.ways[user][s[0]].children
+                    and self.model.ways[user][s[0]].needs(cls)
                     for user in self.model.users[cls]
                 )
             )

@@ -179,7 +179,7 @@ class Swapper:
         for value in found:
             for user in self.tied_users[value]:
                 way = self.model.ways[user][self.states[user][0]]
-                if self.users[user] and way.tied and value in way.children:
+                if self.users[user] and way.tied and way.needs(value):
                     found.append(user)
         return found
 

@@ -238,3 +238,54 @@ def test_hash_seeds_change_nothing() -> None:
         printed.add(done.stdout)
     assert len(printed) == 1
     assert printed.pop().count("Solution(") == 2
+
+
+MANY = 5_000
+
+
+def nested_projections() -> Problem:
+    options = [Option(0, (), on(1, 2))] + [Option(i, (i - 1,), (), projection=True) for i in range(1, MANY)]
+    return make([*options, Option(MANY, (MANY - 1,), on(None, 1))], (MANY,), {i: i for i in range(MANY + 1)})
+
+
+def one_value_for_many() -> Problem:
+    options = [Option(0, (), on(1, 2))]
+    options += [Option(i, (0,), on(1, 0.5) if i % 3 else on(1, None)) for i in range(1, MANY)]
+    return make(options, tuple(range(1, MANY)), {i: i for i in range(MANY)})
+
+
+def one_node_of_many() -> Problem:
+    options = [Option(i, (), on(1, 0.5) if i % 3 else on(1, None)) for i in range(MANY)]
+    return make(
+        [*options, Option(MANY, tuple(range(MANY)), on(1, 1))],
+        (MANY,),
+        {i: i for i in range(MANY + 1)},
+        transfer=lambda cls, source, target: 0.5,
+    )
+
+
+def one_knot_of_many() -> Problem:
+    options, incumbent = [LEAF], {0: 0}
+    for i in range(1, MANY):
+        incumbent[i] = len(options)
+        options.append(Option(i, (i - 1,), on(3)))
+        if i > 1:
+            options.append(Option(i - 1, (i,), on(0.5), rank=1))
+    return make(options, (MANY - 1,), incumbent, engines=("A",))
+
+
+@pytest.mark.parametrize(
+    ("problem", "cost"),
+    [
+        (nested_projections(), 3.0),
+        # on both: 0 on A, brought to B once, the two thirds that can be there
+        (one_value_for_many(), 1 + 1 + (MANY - 1) // 3 + (MANY - 1 - (MANY - 1) // 3) / 2),
+        # on B: the third of the operands that is only on A is brought over, each for itself
+        (one_node_of_many(), 1 + 1.5 * ((MANY + 2) // 3) + 0.5 * (MANY - (MANY + 2) // 3)),
+        (one_knot_of_many(), 3.0 * (MANY - 1)),
+    ],
+    ids=["nested projections", "one value for many", "one node of many", "one knot of many"],
+)
+def test_extreme_shapes(problem: Problem, cost: float) -> None:
+    solution = solve(problem, time_limit=120.0)
+    assert solution.lower_bound == solution.cost == (cost,)
