@@ -343,13 +343,23 @@ def inference(host: Host, signature: Signature) -> hosting.Call:
         operands = [None if t == hosting.ABSENT else Info.parse(t) for t in known]
         while operands and operands[-1] is None:
             operands.pop()
-        infos = infer_node(signature.newest, node_texts(signature, columns), operands, results)
+        if signature.newest.domain:
+            infos = _by_type_variable(signature.newest, operands)
+        else:
+            infos = infer_node(signature.newest, node_texts(signature, columns), operands, results)
         if place >= len(infos):
             return NO
         info = infos[place]
         return NO if info is UNKNOWN else str(info)
 
     return infer
+
+
+def _by_type_variable(definition: OperatorDef, operands: Sequence[Info | None]) -> tuple[Info, ...]:
+    """Results of an operator that a rule file declares: the element type of an operand of the same type variable; what
+    shape it has is for facts to say."""
+    types = {f.type: o.dtype for f, o in zip(definition.inputs, operands, strict=False) if o is not None and o.dtype}
+    return tuple(Info(types[f.type], None) if f.type in types else UNKNOWN for f in definition.outputs)
 
 
 def theory(host: Host) -> Iterator[str]:
