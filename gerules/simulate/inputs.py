@@ -22,7 +22,9 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*\Z")
 SEQUENCE_LENGTH: Final = 2  # elements of a random sequence
 
 # How integers without a known range are drawn when a model fails at the first choice: (name, low, high).
-PROFILES: Final = (("small", 0, 3), ("bits", 0, 1), ("ones", 1, 1), ("zeros", 0, 0), ("twos", 2, 2))
+# `rest` makes vectors that any number of elements fits as a target of Reshape: [1, 1, -1].
+REST: Final = "rest"
+PROFILES: Final = (("small", 0, 3), ("bits", 0, 1), ("ones", 1, 1), ("zeros", 0, 0), ("twos", 2, 2), (REST, 1, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,9 @@ def _array(generator: np.random.Generator, spec: InputSpec, shape: tuple[int, ..
         if len(choice) == 2 and low <= high:
             return np.asarray(generator.integers(low, high + 1, shape)).astype(dtype)
         return np.asarray(np.asarray(choice)[generator.integers(0, len(choice), shape)]).astype(dtype)
-    _, low, high = PROFILES[profile]
+    name, low, high = PROFILES[profile]
+    if name == REST and dtype == np.int64 and len(shape) == 1 and shape[0]:
+        return np.array([1] * (shape[0] - 1) + [-1], dtype)
     if is_integer(dtype):
         if "mask" in spec.name.lower() and profile == 0:
             high = 1

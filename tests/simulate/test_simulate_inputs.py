@@ -201,3 +201,12 @@ def test_integers_fall_back_when_the_model_fails_at_the_first_choice() -> None:
     feeds, outputs, failure = runnable_inputs(Simulator(graph), {}, 0)
     assert outputs["y"].shape == (2, 2)
     assert failure is None and feeds["shape"].tolist() == [2, 2]
+
+
+def test_a_target_shape_at_run_time_is_one_that_fits() -> None:
+    graph = model("g (float[2, 5, N] x, int64[4] s) => (float[A, B, C, D] y) { y = Reshape(x, s) }")
+    binding = choose_bindings(graph)[0]
+    feeds, outputs, failure = runnable_inputs(Simulator(graph), binding, 0, None)
+    assert failure is None
+    assert feeds["s"].tolist() == [1, 1, 1, -1]
+    assert outputs["y"].size == feeds["x"].size
