@@ -8,7 +8,7 @@ table (R. Dechter, "Bucket elimination", 1999). Where a table would be too large
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import log2, prod
@@ -65,27 +65,28 @@ class Network:
         total: Table = np.minimum(left + right, self.infinity)
         return total
 
-    def value(self, states: Sequence[int], group: Sequence[int], leaders: Collection[int]) -> int:
-        """The sum of all that concerns the variables of some groups (`groups()` as `group`)."""
-        total = sum(int(self.unary[v][states[v]]) for v, leader in enumerate(group) if leader in leaders)
-        return total + sum(
-            int(table[tuple(states[v] for v in scope)])
-            for scope, table in self.tables.items()
-            if group[scope[0]] in leaders
-        )
+    def values(self, states: Sequence[int], group: Sequence[int]) -> dict[int, int]:
+        """For each group (`groups()` as `group`) the sum of all that concerns its variables."""
+        totals = dict.fromkeys(sorted(set(group)), 0)
+        for v, leader in enumerate(group):
+            totals[leader] += int(self.unary[v][states[v]])
+        for scope, table in self.tables.items():
+            totals[group[scope[0]]] += int(table[tuple(states[v] for v in scope)])
+        return totals
 
     def groups(self) -> list[int]:
         """For each variable the smallest variable that tables connect it to."""
         leader = list(range(len(self.sizes)))
         for scope in self.tables:
-            roots = [_find(leader, v) for v in scope]
+            roots = [find(leader, v) for v in scope]
             least = min(roots)
             for root in roots:
                 leader[root] = least
-        return [_find(leader, v) for v in range(len(self.sizes))]
+        return [find(leader, v) for v in range(len(self.sizes))]
 
 
-def _find(leader: list[int], node: int) -> int:
+def find(leader: list[int], node: int) -> int:
+    """The head of a node's set, with the path to it halved."""
     while leader[node] != node:
         leader[node] = leader[leader[node]]
         node = leader[node]

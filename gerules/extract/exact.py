@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gerules.extract.clock import Clock
-from gerules.extract.elimination import eliminate
-from gerules.extract.model import Model, Way
+from gerules.extract.elimination import eliminate, find
+from gerules.extract.model import Model
 from gerules.extract.network import Encoding
 from gerules.extract.states import State, cycles
 
@@ -103,42 +103,38 @@ def settle(encoding: Encoding, clock: Clock) -> Settled:
     if hard and not cycles(model, chosen):
         # a guess that costs its bound is the optimum
         full = encoding.complete(chosen)
-        hard = {leader for leader in hard if network.value(full, group, (leader,)) > bounds[leader]}
+        values = network.values(full, group)
+        hard = {leader for leader in hard if values[leader] > bounds[leader]}
     return Settled(chosen, sum(bounds.values()), _parts(encoding, group, hard, bounds), group)
 
 
 def _parts(encoding: Encoding, group: Sequence[int], hard: set[int], bounds: dict[int, int]) -> list[Part]:
     """The hard groups, those of one knot together, each with the settled classes around it."""
     model, sizes = encoding.model, encoding.network.sizes
-    leader = {g: g for g in hard}
     knot_of: dict[int, int] = {}
+    leader = list(range(len(sizes)))  # of the groups, joined by the knots with a hard one
     for at, knot in enumerate(model.knots):
-        for cls in knot:
-            knot_of[cls] = at
+        knot_of.update(dict.fromkeys(knot, at))
         movable = sorted({group[cls] for cls in knot if sizes[cls] > 1})
-        if any(g in hard for g in movable):
-            # one after the other: knots can share groups
-            joined = {leader.get(g, g) for g in movable}
-            least = min(joined)
-            for g in movable:
-                leader.setdefault(g, g)
-            for g, head in list(leader.items()):
-                if head in joined:
-                    leader[g] = least
-    clusters: dict[int, set[int]] = {}
-    for g, head in leader.items():
-        clusters.setdefault(head, set()).add(g)
+        if not hard.isdisjoint(movable):
+            heads = [find(leader, g) for g in movable]
+            for head in heads:
+                leader[head] = min(heads)
+    clusters: dict[int, set[int]] = {find(leader, g): set() for g in sorted(hard)}
+    for g in sorted(set(group)):
+        if find(leader, g) in clusters:
+            clusters[find(leader, g)].add(g)
     members: dict[int, list[int]] = {head: [] for head in sorted(clusters)}
     for cls in range(len(model.ways)):
-        if sizes[cls] > 1 and group[cls] in leader:
-            members[leader[group[cls]]].append(cls)
+        head = find(leader, group[cls])
+        if sizes[cls] > 1 and head in members:
+            members[head].append(cls)
     parts: list[Part] = []
     for head, classes in members.items():
+        if not classes:
+            continue  # nothing to choose: such variables are in no table together
         kept = sorted({*classes, *_around(model, sizes, classes, knot_of)})
-        keep: list[Sequence[Way] | None] = [None] * len(model.ways)
-        for cls in kept:
-            keep[cls] = model.ways[cls]
-        part = model.only(keep, [cls for cls in kept if cls in model.forced])
+        part = model.only({cls: model.ways[cls] for cls in kept}, [cls for cls in kept if cls in model.forced])
         parts.append(Part(part, tuple(kept), frozenset(clusters[head]), sum(bounds[g] for g in clusters[head])))
     return parts
 

@@ -91,14 +91,13 @@ class Model:
         edges = [sorted({child for way in ways for child in way.children}) for ways in self.ways]
         return tuple(tuple(sorted(c)) for c in components(edges) if len(c) > 1)
 
-    def only(self, keep: Sequence[Sequence[Way] | None], roots: Sequence[int]) -> Model:
-        """The model of the classes with ways in `keep`; ways lose the children that are not kept."""
-        kept = [c for c, ways in enumerate(keep) if ways]
+    def only(self, keep: Mapping[int, Sequence[Way]], roots: Sequence[int]) -> Model:
+        """The model of the classes kept, in ascending order, each with the ways given (at least one); ways lose the
+        children that are not kept."""
+        kept = sorted(keep)
         number = {c: i for i, c in enumerate(kept)}
         ways = tuple(
-            tuple(
-                replace(way, children=tuple(number[c] for c in way.children if c in number)) for way in keep[cls] or ()
-            )
+            tuple(replace(way, children=tuple(number[c] for c in way.children if c in number)) for way in keep[cls])
             for cls in kept
         )
         return Model(
@@ -176,7 +175,7 @@ def build_model(problem: Problem, only: Mapping[int, int] | None = None) -> Mode
     reached = reachable(whole.roots, lambda c: (child for way in whole.ways[c] for child in way.children))
     if len(reached) == len(whole.ways):
         return whole
-    return whole.only([w if c in reached else None for c, w in enumerate(whole.ways)], whole.roots)
+    return whole.only({c: whole.ways[c] for c in reached}, whole.roots)
 
 
 def blame(problem: Problem, vectors: Sequence[Vectors | None], possible: set[int], roots: Sequence[int]) -> Infeasible:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from gerules.extract.clock import Clock
-from gerules.extract.exact import Part, settle
+from gerules.extract.exact import Settled, settle
 from gerules.extract.greedy import bottom_up
 from gerules.extract.limits import Limits
 from gerules.extract.model import Model, build_model
@@ -92,10 +92,11 @@ def solve_model(model: Model, given: Mapping[int, int], clock: Clock, limits: Li
     slack = 0  # between what the hard parts cost and their bounds
     methods = ["elimination"]
     stops: list[str] = []
-    for at, part in enumerate(settled.parts):
+    left = sum(len(part.classes) for part in settled.parts)
+    for part, bound in zip(settled.parts, _bounds(encoding, settled), strict=True):
         guess = [states[cls] for cls in part.classes]
-        bound = _in_terms_of(part, encoding, states, settled.group)
-        found = search(part.model, guess, given, bound, clock.part(1 / (len(settled.parts) - at)), limits)
+        found = search(part.model, guess, given, bound, clock.part(len(part.classes) / left), limits)
+        left -= len(part.classes)
         for cls, state in zip(part.classes, found.states, strict=True):
             states[cls] = state
         slack += found.cost - found.bound
@@ -109,12 +110,18 @@ def solve_model(model: Model, given: Mapping[int, int], clock: Clock, limits: Li
     return Placed(kept, cost, cost - slack, max(methods, key=METHODS.index), stopped)
 
 
-def _in_terms_of(part: Part, encoding: Encoding, states: list[State | None], group: list[int]) -> int:
-    """The bound that elimination has for a part, in terms of the part's own model: that one also counts the settled
-    classes around. Any solution shows the difference."""
-    some = Swapper(part.model, bottom_up(part.model)).result()
-    whole = list(states)
-    for cls, state in zip(part.classes, some, strict=True):
-        whole[cls] = state
-    value = encoding.network.value(encoding.complete(whole), group, part.groups)
-    return part.bound + cost_of(part.model, some) - value
+def _bounds(encoding: Encoding, settled: Settled) -> list[int]:
+    """The bounds that elimination has for the hard parts, in terms of the parts' own models: those also count the
+    settled classes around. Any solution shows the difference."""
+    if not settled.parts:
+        return []
+    some = [Swapper(part.model, bottom_up(part.model)).result() for part in settled.parts]
+    whole = list(settled.states)
+    for part, states in zip(settled.parts, some, strict=True):
+        for cls, state in zip(part.classes, states, strict=True):
+            whole[cls] = state
+    values = encoding.network.values(encoding.complete(whole), settled.group)
+    return [
+        part.bound + cost_of(part.model, states) - sum(values[leader] for leader in part.groups)
+        for part, states in zip(settled.parts, some, strict=True)
+    ]

@@ -29,18 +29,18 @@ def round_point(
     for column, (cls, at, engine) in enumerate(program.columns):
         if values[column] > USED or incumbent[cls] == (at, engine):
             used[cls].setdefault(at, set()).add(engine)
-    keep: list[Sequence[Way] | None] = []
+    keep: dict[int, Sequence[Way]] = {}
     for cls, ways in enumerate(used):
         kept: list[Way] = []
         for at, engines in ways.items():
             way = model.ways[cls][at]
             costs = tuple(cost if engine in engines else None for engine, cost in enumerate(way.costs))
             kept.append(replace(way, costs=costs))
-        keep.append(kept or None)
+        if kept:
+            keep[cls] = kept
     part = model.only(keep, model.roots)
     states: list[State | None] = [None] * len(model.ways)
-    classes = [cls for cls, kept_ways in enumerate(keep) if kept_ways]
-    for cls, state in zip(classes, settle(encode(part), clock).states, strict=True):
+    for cls, state in zip(sorted(keep), settle(encode(part), clock).states, strict=True):
         states[cls] = None if state is None else (list(used[cls])[state[0]], state[1])
     if not is_solution(model, states):
         return None

@@ -10,7 +10,7 @@ from gerules.extract.elimination import eliminate
 from gerules.extract.greedy import bottom_up, greedy, own
 from gerules.extract.limits import Limits
 from gerules.extract.mip import Mip, size_of
-from gerules.extract.model import Model, Way
+from gerules.extract.model import Model
 from gerules.extract.network import encode
 from gerules.extract.states import State, cost_of, cycles, is_solution, needed
 from gerules.extract.swap import Swapper
@@ -170,10 +170,7 @@ def place(model: Model, states: Sequence[State]) -> list[State | None]:
         current[cls] = states[cls]
     if model.engines == 1:
         return current
-    keep: list[Sequence[Way] | None] = [None] * len(states)
-    for cls in order:
-        keep[cls] = [model.ways[cls][states[cls][0]]]
-    part = model.only(keep, model.roots)
+    part = model.only({cls: (model.ways[cls][states[cls][0]],) for cls in order}, model.roots)
     encoding = encode(part)
     answer = eliminate(encoding.network)
     placed: list[State | None] = [None] * len(states)

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from math import inf
 
 from gerules.extract.clock import Clock
-from gerules.extract.model import Model
+from gerules.extract.model import Model, Way
 from gerules.extract.states import State
 
-CLOCK_EVERY = 256  # attempts between looks at the clock
+CLOCK_EVERY = 16  # attempts between looks at the clock
+OPERANDS_EACH = 16  # operands, or classes looked at for a cycle, that count as one more attempt
 PROBE_EFFORT = 60  # attempts that may follow a forced change
 
 
@@ -31,6 +32,7 @@ class Swapper:
         self.attempts = 0
         self.left = 0  # of the attempts allowed
         self.clock = Clock(inf)
+        self.look = 0  # attempts at which to look at the clock
         self.cut: str | None = None
         self.entered: list[int] = []  # classes that came in since this was emptied
         self.knot = [-1] * len(model.ways)
@@ -79,11 +81,22 @@ class Swapper:
     def stopped(self) -> str | None:
         return self.cut or ("iterations" if self.left <= 0 else None)
 
+    def _late(self) -> bool:
+        if self.attempts < self.look:
+            return False
+        self.look = self.attempts + CLOCK_EVERY
+        return self.clock.over()
+
+    def _spend(self, way: Way) -> None:
+        """One attempt, or several where a way has many operands."""
+        work = 1 + len(way.children) // OPERANDS_EACH
+        self.left -= work
+        self.attempts += work
+
     def _force(self, cls: int, state: State, effort: int) -> bool:
         before, old = self.total, self.states[cls]
         log = [(cls, old)]
-        self.left -= 1
-        self.attempts += 1
+        self._spend(self.model.ways[cls][state[0]])
         self.entered.clear()
         self._set(cls, state)
         if old[0] != state[0] and self._on_cycle(cls):
@@ -122,9 +135,8 @@ class Swapper:
                         continue
                     if self.left <= 0:
                         return "iterations"
-                    self.left -= 1
-                    self.attempts += 1
-                    if self.attempts % CLOCK_EVERY == 0 and self.clock.over():
+                    self._spend(way)
+                    if self._late():
                         self.cut = "time"
                     if self.cut is not None:
                         return self.cut
@@ -276,4 +288,6 @@ class Swapper:
                 if self.knot[child] == knot and child not in seen:
                     seen.add(child)
                     work.append(child)
+        self.left -= len(seen) // OPERANDS_EACH
+        self.attempts += len(seen) // OPERANDS_EACH
         return False

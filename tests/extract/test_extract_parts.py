@@ -83,8 +83,8 @@ def test_elimination_is_the_optimum_or_a_bound(random: Random, entries: int, int
         answer = eliminate(network)
     every = list(product(*map(range, network.sizes)))
     for leader in set(group):
-        best = min(network.value(states, group, (leader,)) for states in every)
-        reached = network.value([answer.states[v] for v in range(6)], group, (leader,))
+        best = min(network.values(states, group)[leader] for states in every)
+        reached = network.values([answer.states[v] for v in range(6)], group)[leader]
         if leader in answer.inexact:
             assert answer.bounds[leader] <= best <= reached
         else:
@@ -129,7 +129,7 @@ def test_the_network_costs_what_the_model_costs(problem: Problem) -> None:
     assert len(full) == len(encoding.network.sizes)
     assert encoding.read(dict(enumerate(full))) == states
     group = encoding.network.groups()
-    assert encoding.network.value(full, group, set(group)) == cost_of(model, states)
+    assert sum(encoding.network.values(full, group).values()) == cost_of(model, states)
 
 
 @SETTINGS
