@@ -46,7 +46,9 @@ def test_one_meaning(name: str, older: int, newer: int) -> None:
         ("ScatterND", 16, 18), ("ScatterElements", 16, 18), ("Dropout", 7, 10), ("OneHot", 9, 11),
         ("ReduceMean", 1, 11),
         ("Slice", 10, 11), ("Split", 2, 11), ("Unsqueeze", 1, 11), ("TopK", 10, 11), ("GroupNormalization", 18, 21),
-        ("RoiAlign", 10, 16), ("Compress", 9, 11), ("ArgMax", 1, 11), ("LogSoftmax", 11, 13), ("Hardmax", 11, 13),
+        ("RoiAlign", 10, 16), ("Compress", 9, 11), ("ArgMax", 1, 11),
+        ("AveragePool", 11, 19), ("LpPool", 11, 18), ("Split", 13, 18),
+        ("Cast", 23, 24), ("LogSoftmax", 11, 13), ("Hardmax", 11, 13),
     ],
 )  # fmt: skip
 def test_another_meaning(name: str, older: int, newer: int) -> None:
