@@ -62,6 +62,12 @@ def _file(diagnostic: Diagnostic) -> str | None:
 
 
 def _examples(program: Program, shown: set[str]) -> list[Diagnostic]:
-    from gerules.egraph.check import run_examples
+    from gerules.verify.examples import Examples
 
-    return list(run_examples(program, files=shown))
+    runner = Examples(program)
+    results = [
+        runner.one(f"{entry.ruleset}.{entry.statement.name}", entry)
+        for entry in program.examples
+        if entry.file.path in shown
+    ]
+    return [r.diagnostic for r in results if r.diagnostic is not None]

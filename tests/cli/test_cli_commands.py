@@ -315,6 +315,16 @@ def test_check_says_that_all_is_well(tmp_path: Path) -> None:
     assert "1 files, 1 rules" in result.output
 
 
+def test_check_runs_the_examples(tmp_path: Path) -> None:
+    result = gerules("check", write_text(tmp_path, "my.rules", GATE_RULES))
+    assert result.exit_code == Exit.DONE, result.output
+    assert "1 examples" in result.output
+    wrong = GATE_RULES + "example relu_sigmoid: Relu(Sigmoid(x: f32[M, N])) => Tanh(x)\n"
+    result = gerules("check", write_text(tmp_path, "wrong.rules", wrong), "--json")
+    assert result.exit_code == Exit.REFUSED
+    assert [d["code"] for d in json.loads(result.stdout)["diagnostics"]] == ["GR570"]
+
+
 FAULTY = """opset ai.onnx 17
 rewrite one: Relu(Relux(x)) => Relu(x)
 rewrite two: Relu(x) => Relu(y)
