@@ -15,7 +15,7 @@ from gerules.extract.model import Model, Way
 from gerules.extract.states import State
 
 CLOCK_EVERY = 16  # attempts between looks at the clock
-OPERANDS_EACH = 16  # operands, or classes looked at for a cycle, that count as one more attempt
+STEPS_EACH = 16  # operands, classes that come or go, or are looked at for a cycle, that count as one more attempt
 PROBE_EFFORT = 60  # attempts that may follow a forced change
 
 
@@ -32,6 +32,7 @@ class Swapper:
         self.attempts = 0
         self.left = 0  # of the attempts allowed
         self.clock = Clock(inf)
+        self.steps = 0  # since the last attempt was counted
         self.look = 0  # attempts at which to look at the clock
         self.cut: str | None = None
         self.entered: list[int] = []  # classes that came in since this was emptied
@@ -88,8 +89,9 @@ class Swapper:
         return self.clock.over()
 
     def _spend(self, way: Way) -> None:
-        """One attempt, or several where a way has many operands."""
-        work = 1 + len(way.children) // OPERANDS_EACH
+        """One attempt, or several where a way has many operands or the one before moved many classes."""
+        work = 1 + (len(way.children) + self.steps) // STEPS_EACH
+        self.steps = 0
         self.left -= work
         self.attempts += work
 
@@ -238,6 +240,7 @@ class Swapper:
             self.users[cls] += 1
             if self.users[cls] == 1:
                 self.entered.append(cls)
+                self.steps += 1
                 self._price(cls, self.states[cls], 1)
                 work.extend(self.model.ways[cls][self.states[cls][0]].children)
                 self._wait_for(cls)
@@ -265,6 +268,7 @@ class Swapper:
         work = [(cls, state)]
         while work:
             cls, state = work.pop()
+            self.steps += 1
             way = self.model.ways[cls][state[0]]
             self._price(cls, state, -1)
             for child in way.children:
@@ -288,6 +292,5 @@ class Swapper:
                 if self.knot[child] == knot and child not in seen:
                     seen.add(child)
                     work.append(child)
-        self.left -= len(seen) // OPERANDS_EACH
-        self.attempts += len(seen) // OPERANDS_EACH
+        self.steps += len(seen)
         return False
