@@ -17,7 +17,7 @@ import numpy as np
 from gerules.dsl import ast
 from gerules.dsl.program import Entry, Program
 from gerules.egraph.host import Run
-from gerules.egraph.lower import encode_output, literal
+from gerules.egraph.lower import _tells_info, encode_output, literal
 from gerules.egraph.program import CappedScope, Compiled, Knowledge, compile_rules, guarded, knowledge
 from gerules.egraph.query import Chooser, Misfit, NodeTerm, Output, Query, Tensor, quoted
 from gerules.egraph.session import Limits, Session, _Clock
@@ -78,7 +78,8 @@ class Examples:
             if rule is not None:
                 return _OnRewrite(self, full, entry, rule).judge()
             fact = self.program.facts.get(full)
-            if fact is not None and isinstance(example.outcome, ast.Gives):
+            told = fact is not None and any(map(_tells_info, fact.statement.conclusions))
+            if told and isinstance(example.outcome, ast.Gives):
                 return _OnFact(self, full, entry).judge()
         except _Failed as failed:
             diagnostic = Diagnostic(
