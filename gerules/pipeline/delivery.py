@@ -189,7 +189,15 @@ def _judge(
         PartitionModel(item.file, ir.serde.deserialize_model(item.model), item.inputs, item.outputs)
         for item in plain.items
     ]
-    return judge(original, candidate, options, subject.dimensions, made_by=result.made_by, partitions=parts)
+    return judge(
+        original,
+        candidate,
+        options,
+        subject.dimensions,
+        made_by=result.made_by,
+        fired=result.fired,
+        partitions=parts,
+    )
 
 
 def _manifest(

@@ -69,7 +69,9 @@ def rewrite_model(path: str | Path, out: str | Path, options: Options | None = N
         with clock.stage("validate"):
             original = load_model(path)
             try:
-                verdict = judge(original, subject.model, options, dimensions, made_by=outcome.made_by)
+                verdict = judge(
+                    original, subject.model, options, dimensions, made_by=outcome.made_by, fired=outcome.fired
+                )
             except Difference:
                 _keep_failed(subject.model, options)
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +24,11 @@ def judge(
     dimensions: Dimensions,
     *,
     made_by: Mapping[str, str] | None = None,
+    fired: Iterable[str] = (),
     partitions: Sequence[PartitionModel] | None = None,
 ) -> Verdict:
-    """Runs both on random inputs at the sizes of `--at`, or at two bindings that are found.
+    """Runs both on random inputs at the sizes of `--at`, or at two bindings that are found. `fired` are the rules that
+    matched: where no new node is to blame, a rule replaced a value by another that was there, and they are suspected.
 
     Raises Difference (GR721) that names the first value that differs, its node and rules; Refused where the original
     cannot be run at all (GR720, GR4xx). With `validate=False` nothing is run.
@@ -42,8 +44,11 @@ def judge(
     )
     if found.differences:
         first = found.differences[0]
-        rules = f"; made by {', '.join(first.rules)}" if first.rules else ""
-        switch = " ".join(f"--disable {rule}" for rule in first.rules[:3])
+        # Shipped rules are tested, so the user's are suspected first.
+        suspects = first.rules or tuple(sorted(fired, key=lambda rule: (not rule.startswith("user/"), rule)))
+        verb = "made by" if first.rules else "no node is new, so by one of the rules"
+        rules = f"; {verb} {', '.join(suspects)}" if suspects else ""
+        switch = " ".join(f"--disable {rule}" for rule in suspects[:3])
         hint = "nothing was written; --keep-failed DIR keeps what was made"
         if switch:
             hint += f"; try {switch}"

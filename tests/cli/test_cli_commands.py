@@ -113,6 +113,15 @@ def test_a_difference_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     assert everything(kept) == ["model.onnx"]
 
 
+def test_a_wrong_rule_that_makes_no_node_is_named_too(tmp_path: Path) -> None:
+    rules = write_text(tmp_path, "bad.rules", "opset ai.onnx 17\nrewrite wrong: Relu(Sigmoid(x)) => x\n")
+    for command in (["rewrite", "-o", tmp_path / "out.onnx"], ["compile", "--target", "generic", "-o", tmp_path / "d"]):
+        result = gerules(*command, write_model(tmp_path), "--rules", rules)
+        assert result.exit_code == Exit.DIFFERENCE
+        assert "user/bad.wrong" in result.stderr and "instead of" in result.stderr
+        assert everything(tmp_path) == ["bad.rules", "model.onnx"]
+
+
 # ------------------------------------------------------------------------------------------------ compile and partition
 
 
