@@ -37,9 +37,9 @@ def search(
     """The best solution found. `guess` is a state for every class or None, perhaps cyclic; `given` the option of the
     input graph for the classes of the problem; a cost of `bound` cannot be beaten, so the search ends there."""
     fallback = bottom_up(model)
-    starts: list[tuple[str, list[State]]] = []
+    starts: list[tuple[str, Sequence[State | None]]] = []
     if is_solution(model, guess):
-        starts.append(("elimination", _filled(guess, fallback)))
+        starts.append(("elimination", list(guess)))
     incumbent = _incumbent(model, given, fallback)
     if incumbent is not None:
         starts.append(("input", incumbent))
@@ -51,7 +51,9 @@ def search(
     local = clock if large else clock.part(LOCAL_SHARE)
     best: _Local | None = None
     tried: set[tuple[State, ...]] = set()
-    for method, start in starts:
+    for method, choice in starts:
+        # what is not needed comes from one choice without cycles: then no cycle can come in with it
+        start = _filled(_trimmed(model, choice), fallback)
         if tuple(start) in tried:
             continue
         tried.add(tuple(start))
@@ -134,7 +136,7 @@ def _deepen(model: Model, best: _Local, clock: Clock, limits: Limits) -> _Local:
     return best
 
 
-def _trimmed(model: Model, states: Sequence[State]) -> list[State | None]:
+def _trimmed(model: Model, states: Sequence[State | None]) -> list[State | None]:
     """The states of the classes that are needed."""
     kept: list[State | None] = [None] * len(states)
     for cls in needed(model, states):

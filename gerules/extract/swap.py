@@ -20,8 +20,8 @@ PROBE_EFFORT = 60  # attempts that may follow a forced change
 
 
 class Swapper:
-    """A choice under change. `states` has a state for every class, needed or not; `total` is the packed cost of what
-    is needed. `attempts` counts the changes tried."""
+    """A choice under change. `states` has a state for every class, needed or not, and no cycle even among those that
+    are not needed; `total` is the packed cost of what is needed. `attempts` counts the changes tried."""
 
     def __init__(self, model: Model, states: Sequence[State]) -> None:
         self.model = model
