@@ -314,6 +314,8 @@ class _OnRewrite(_Judge):
             for command in build.commands:
                 guarded(compiled, command)
             guarded(compiled, '(set (info (Absent)) "-")')
+            for text in texts[:-1]:
+                guarded(compiled, text)  # what is given beside the left side is there, read or not
             guarded(compiled, f"(let $left {texts[-1]})")
             build.commands.clear()
             clock = _Clock(Limits(iterations=400, nodes=20_000, seconds=10.0), time.monotonic())
