@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from gerules.egraph.host import ABSENT
+from gerules.egraph.host import ABSENT, ARGUMENT, SEPARATOR
 from gerules.egraph.signature import Signature
 from gerules.egraph.texts import column_texts
 from gerules.graph import constants
@@ -143,6 +143,8 @@ def _node(
     attributes = None
     if form is not None and definition is not None and form.representable:
         attributes = node_attributes(node, definition, table)
+        if attributes is not None and any(ARGUMENT in t or SEPARATOR in t for t in attributes.values()):
+            attributes = None  # text that would be taken apart in host calls
     operands = [NO_VALUE if v is None else encoded.of(v) for v in node.inputs]
     results = tuple(NO_VALUE if not v.name else encoded.of(v) for v in node.outputs)
     if form is None or attributes is None or (len(operands) > form.fixed and not form.variadic):

@@ -8,7 +8,7 @@ constants, what was found contradictory) is the host's `run`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gerules.graph.constants import ConstantTable
@@ -18,6 +18,9 @@ from gerules.graph.info import Contradiction, Info, join
 NO = "!"
 ABSENT = "-"
 SEPARATOR = "\x1f"
+"""Between the operands of a list."""
+ARGUMENT = "\x1e"
+"""Between the arguments of a call: they go as one text, since each Python object that egglog makes is serialised."""
 
 Call = Callable[..., str]
 
@@ -51,9 +54,9 @@ class Host:
         self.names.append(name)
         return f"$h{len(self.calls) - 1}"
 
-    def declarations(self, first: int = 0) -> list[str]:
-        """The globals that hold the calls from number `first` on."""
-        return [f"(let $h{k} {self.expression(f'$h{k}')})" for k in range(first, len(self.calls))]
+    def declarations(self, numbers: Iterable[int]) -> list[str]:
+        """The globals that hold these calls."""
+        return [f"(let $h{k} {self.expression(f'$h{k}')})" for k in numbers]
 
     def expression(self, name: str) -> str:
         """The egglog expression whose value is a call."""
@@ -85,10 +88,10 @@ class _Bound:
     def __reduce__(self) -> tuple[Callable[[int, int], _Bound], tuple[int, int]]:
         return bind, (self.host, self.index)
 
-    def __call__(self, *arguments: object) -> str:
+    def __call__(self, *joined: str) -> str:
         host = _HOSTS[self.host]
         try:
-            return self.call(*arguments)
+            return self.call(*joined[0].split(ARGUMENT)) if joined else self.call()
         except Exception as error:
             if host.run is not None and host.run.failure is None:
                 host.run.failure = (host.names[self.index], error)
@@ -115,6 +118,8 @@ def joined(host: Host) -> Call:
 
 
 def call(name: str, arguments: Sequence[str]) -> str:
-    """The egglog expression that calls `name` on text terms."""
-    inner = " ".join(f"(py-from-string {a})" for a in arguments)
-    return f"(py-to-string (py-call {name} {inner}))"
+    """The egglog expression that calls `name` (a global or an expression) on text terms."""
+    if not arguments:
+        return f"(py-to-string (py-call {name}))"
+    joined = arguments[0] if len(arguments) == 1 else "(+ " + f' "{ARGUMENT}" '.join(arguments) + ")"
+    return f"(py-to-string (py-call {name} (py-from-string {joined})))"

@@ -55,6 +55,8 @@ class Instance:
     text: str
     reads: frozenset[str]
     makes: frozenset[str]
+    calls: tuple[int, ...]
+    """The host calls that it asks, by number."""
 
 
 @dataclass
@@ -218,8 +220,8 @@ class Lowering:
             first, second = query.operators
             if first is second and not query.outputs and _same_call(query, made):
                 return
-        atoms = list(query.atoms)
-        atoms += self._calls(name, query)
+        before = len(self.host.calls)
+        atoms = [*query.atoms, *self._calls(name, query)]
         sets = [
             f"(set (by_{s.constructor} {term[1:-1].partition(' ')[2]}) {quoted(rule)})".replace(" )", ")")
             for term, s in query.made
@@ -230,7 +232,8 @@ class Lowering:
         )
         produced = frozenset(s.constructor for _, s in query.made)
         read = frozenset(s.constructor for s in query.operators[: len(query.operators) - len(query.made)])
-        self.instances.append(Instance(name, rule, ruleset, text, read, produced))
+        calls = tuple(range(before, len(self.host.calls)))
+        self.instances.append(Instance(name, rule, ruleset, text, read, produced, calls))
 
     def _calls(self, name: str, query: Query) -> list[str]:
         """The atoms that ask the host: one for each output, or one for the conditions alone."""
@@ -384,11 +387,8 @@ class _Arguments:
         return lambda values: values[place]
 
     def call(self, symbol: str) -> str:
-        inner = " ".join(
-            f"(py-from-int {t})" if k == "index" else f"(py-from-string {t})"
-            for t, k in zip(self.terms, self.kinds, strict=True)
-        )
-        return f"(py-to-string (py-call {symbol} {inner}))".replace(" ))", "))")
+        terms = [f"(to-string {t})" if k == "index" else t for t, k in zip(self.terms, self.kinds, strict=True)]
+        return hosting.call(symbol, terms)
 
 
 class _Rest(tuple):  # type: ignore[type-arg]

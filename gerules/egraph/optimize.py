@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -12,8 +12,18 @@ from gerules.dsl import ast
 from gerules.dsl.program import Program
 from gerules.egraph.choices import Candidates, candidates
 from gerules.egraph.encode import Encoded, captured_values, encode
-from gerules.egraph.host import Run
-from gerules.egraph.program import Compiled, Knowledge, compile_rules, in_window, knowledge
+from gerules.egraph.host import Host, Run
+from gerules.egraph.lower import Instance
+from gerules.egraph.program import (
+    Compiled,
+    Knowledge,
+    context,
+    empty_program,
+    in_window,
+    knowledge,
+    lower,
+    producible,
+)
 from gerules.egraph.rebuild import Rebuilt, rebuild
 from gerules.egraph.session import Limits, Saturated, Session
 from gerules.egraph.signature import Signature
@@ -25,6 +35,7 @@ from gerules.graph.facts import infer_facts
 from gerules.graph.info import UNKNOWN, Info
 from gerules.graph.structure import bodies, constant_tensor, constant_values
 from gerules.registry.definition import OperatorDef
+from gerules.static import Context
 
 Choose = Callable[[Candidates, "GraphTask"], "Mapping[int, int] | None"]
 """Chooses an option for every class that the roots need; None leaves the graph as it is."""
@@ -46,6 +57,18 @@ class RuleSet:
         raise Refused(Diagnostic("GR521", f"there is no schedule `{self.schedule}`", hint=f"there are {names}"))
 
 
+KEPT = 16
+"""How many programs an engine keeps: one for each set of rules that can fire."""
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    window: tuple[int, int]
+    host: Host
+    context: Context
+    instances: list[Instance]
+
+
 @dataclass
 class Engine:
     """Compiles programs on demand and keeps them: one for each window of operator versions."""
@@ -53,7 +76,8 @@ class Engine:
     rules: RuleSet
     limits: Limits = field(default_factory=Limits)
     _known: Knowledge | None = None
-    _compiled: dict[tuple[int, int], Compiled] = field(default_factory=dict)
+    _lowered: dict[tuple[int, int], _Lowered] = field(default_factory=dict)
+    _compiled: dict[object, Compiled] = field(default_factory=dict)
 
     @property
     def known(self) -> Knowledge:
@@ -61,28 +85,44 @@ class Engine:
             self._known = knowledge(self.rules.program)
         return self._known
 
-    def compiled(self, opset: int) -> Compiled:
-        """The program for graphs of this opset of ai.onnx."""
+    def compiled(self, opset: int, constructors: Iterable[str]) -> Compiled:
+        """The program for graphs of this opset of ai.onnx that hold these operators: rules that cannot fire on them,
+        nor on what other rules make of them, are left out."""
+        lowered = self._window(opset)
+        wanted = producible(lowered.instances, constructors)
+        key = (lowered.window, tuple(i.name for i in wanted))
+        if key not in self._compiled:
+            if len(self._compiled) >= KEPT:
+                self._compiled.pop(next(iter(self._compiled)))
+            made = empty_program(self.known, lowered.host, lowered.context, lowered.window)
+            made.add(wanted)
+            self._compiled[key] = made
+        return self._compiled[key]
+
+    def _window(self, opset: int) -> _Lowered:
+        """All instances for graphs of an opset."""
+        program = self.rules.program
         files = [
             int(version)
-            for entry in self.rules.program.rewrites.values()
+            for entry in program.rewrites.values()
             if entry.full in self.rules.rewrites and (version := entry.file.opset("ai.onnx")) is not None
         ]
         window = (min([opset, *files]), max([opset, *files]))
-        if window not in self._compiled:
-            program = self.rules.program
+        if window not in self._lowered:
             scheduled = self._scheduled()
             rewrites = [
-                (program.rewrites[name].statement, program.rewrites[name].file)
-                for name in self.rules.rewrites
-                if any(_inside(program.rewrites[name].ruleset, s) for s in scheduled)
-                or program.rewrites[name].ruleset.startswith("user/")
+                (entry.statement, entry.file)
+                for entry in (program.rewrites[name] for name in self.rules.rewrites)
+                if any(_inside(entry.ruleset, s) for s in scheduled) or entry.ruleset.startswith("user/")
             ]
             facts = [
                 (e.statement, e.file) for e in program.facts.values() if any(_inside(e.ruleset, s) for s in scheduled)
             ]
-            self._compiled[window] = compile_rules(self.known, rewrites, facts, window)
-        return self._compiled[window]
+            host = Host()
+            around = context(program, self.known.ground, host)
+            instances, _ = lower(self.known, host, around, rewrites, facts, window)
+            self._lowered[window] = _Lowered(window, host, around, instances)
+        return self._lowered[window]
 
     def _scheduled(self) -> tuple[str, ...]:
         names: list[str] = []
@@ -185,9 +225,6 @@ def _one(
     outcome: Outcome,
 ) -> None:
     started = time.monotonic()
-    compiled = engine.compiled(task.opset)
-    outcome.spend("compile", time.monotonic() - started)
-    started = time.monotonic()
     constant = _constants(task, fixed)
     signatures = engine.known.signatures
     encoded = encode(
@@ -199,6 +236,10 @@ def _one(
         table=task.table,
     )
     outcome.spend("encode", time.monotonic() - started)
+    started = time.monotonic()
+    used = dict.fromkeys(f.constructor for f in encoded.relations.values() if f is not None)
+    compiled = engine.compiled(task.opset, used)
+    outcome.spend("compile", time.monotonic() - started)
     saturated = _saturate(task, engine, compiled, encoded, outcome)
     started = time.monotonic()
     found = candidates(

@@ -17,7 +17,7 @@ from gerules.dsl.program import Program
 from gerules.egraph import host as hosting
 from gerules.egraph.ground import Ground, Row
 from gerules.egraph.host import NO, Host
-from gerules.egraph.lower import Lowering, ruleset_name
+from gerules.egraph.lower import Instance, Lowering, ruleset_name
 from gerules.egraph.query import quoted
 from gerules.egraph.signature import Signature, Signatures
 from gerules.egraph.texts import node_texts
@@ -47,6 +47,8 @@ PRELUDE = """\
 (ruleset theory)
 (function contents_of (T) String :merge old)
 (function infos (Ts i64) String :merge new)
+(relation uniform (T))
+(relation entries (T))
 (relation arity (Ts i64))
 (relation element (Ts i64 T))"""
 
@@ -196,7 +198,6 @@ class Compiled:
     rules: dict[str, str] = field(default_factory=dict)
     rulesets: tuple[str, ...] = ()
     declared: set[str] = field(default_factory=set)
-    warnings: list[Diagnostic] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
     _context: Context | None = None
 
@@ -220,44 +221,21 @@ class Compiled:
         facts: Sequence[tuple[ast.Fact, ast.RuleFile]] = (),
     ) -> None:
         """Adds the instances of more rules. Raises GerulesError with every rule that cannot be compiled."""
-        known, window = self.knowledge, self.window
-        scope = CappedScope(known.program, window[1])
-        lowering = Lowering(
-            scope,
-            replace(known.ground, scope=scope),
-            known.signatures,
-            self.host,
-            self.context,
-            lambda s: in_window(known, s, window),
-        )
-        before = len(self.host.calls)
-        faults: list[Diagnostic] = []
-        for rewrite, file in rewrites:
-            try:
-                lowering.rewrite(rewrite, file)
-            except GerulesError as error:
-                faults += error.diagnostics
-        for fact, file in facts:
-            if _is_ground(known.ground, fact):
-                continue
-            try:
-                lowering.fact(fact, file)
-            except GerulesError as error:
-                faults += error.diagnostics
-        if faults:
-            raise GerulesError(faults)
-        self.run(self.host.declarations(before))
-        named = {n for i in lowering.instances for n in (*i.reads, *i.makes)}
-        for signature in list(known.signatures.all()):
+        self.add(lower(self.knowledge, self.host, self.context, rewrites, facts, self.window)[0])
+
+    def add(self, instances: Sequence[Instance]) -> None:
+        """Adds rule instances, with the operators that they speak of."""
+        self.run(self.host.declarations([k for i in instances for k in i.calls]))
+        named = {n for i in instances for n in (*i.reads, *i.makes)}
+        for signature in list(self.knowledge.signatures.all()):
             if signature.constructor in named:
                 self.run(self.declare(signature))
                 self.declared.add(signature.constructor)
-        fresh = [r for r in dict.fromkeys(i.ruleset for i in lowering.instances) if r not in self.rulesets]
+        fresh = [r for r in dict.fromkeys(i.ruleset for i in instances) if r not in self.rulesets]
         self.run(f"(ruleset {ruleset_name(r)})" for r in fresh)
         self.rulesets = (*self.rulesets, *fresh)
-        self.rules.update({i.name: i.rule for i in lowering.instances})
-        self.run(i.text for i in lowering.instances)
-        self.warnings += lowering.not_yet
+        self.rules.update({i.name: i.rule for i in instances})
+        self.run(i.text for i in instances)
 
     def declare(self, signature: Signature) -> Iterator[str]:
         """The constructor of an operator that the program does not know yet, with its provenance and type inference."""
@@ -269,11 +247,10 @@ class Compiled:
         """The host call that infers this operator's result types."""
         name = self.calls.get(signature.constructor)
         if name is None:
-            before = len(self.host.calls)
             name = self.calls[signature.constructor] = self.host.add(
                 inference(self.host, signature), f"types of {signature.definition.key}"
             )
-            self.run(self.host.declarations(before))
+            self.run(self.host.declarations([len(self.host.calls) - 1]))
         return name
 
 
@@ -319,9 +296,7 @@ def declaration(signature: Signature, infer: str) -> Iterator[str]:
     if not signature.representable:
         return
     root = [f"(= n {term})", "(= y (Out n i))"] if signature.several else [f"(= y {term})"]
-    inner = " ".join(f"(py-from-string {t})" for t in [*arguments, *texts])
-    index = "(py-from-int i)" if signature.several else "(py-from-int 0)"
-    ask = f"(= r (py-to-string (py-call {infer} {index} {inner})))".replace(" ))", "))")
+    ask = f"(= r {hosting.call(infer, ['(to-string i)' if signature.several else quoted('0'), *arguments, *texts])})"
     yield (
         f"(rule ({' '.join([*root, *atoms, ask])} (!= r {quoted(NO)})) ((set (info y) r)) "
         f":ruleset theory :name {quoted(f'types of {signature.definition.key}')})"
@@ -332,7 +307,8 @@ def inference(host: Host, signature: Signature) -> hosting.Call:
     """What the schema says of a node's results, from what is known of its operands."""
     count = signature.fixed
 
-    def infer(place: int, *texts: str) -> str:
+    def infer(index: str, *texts: str) -> str:
+        place = int(index)
         known = list(texts[:count])
         if signature.variadic:
             known += texts[count].split(hosting.SEPARATOR)[1:]
@@ -365,21 +341,37 @@ def _by_type_variable(definition: OperatorDef, operands: Sequence[Info | None]) 
 def theory(host: Host) -> Iterator[str]:
     """Rules about values, whatever the operators: what constants hold, and that what is known is what it is."""
     infos = host.add(lambda k: str(Info.of_constant(k)), "contents of a constant")
-    constant = host.add(lambda i: _constant(host, i), "a known value is a constant")
+    constant = host.add(_constant, "a known value is a constant")
     known = host.add(_wholly, "a value known by its dimensions")
+    same = host.add(
+        lambda k: NO if constants.scalar_text(k, host.current.constants) is None else "1", "a constant of one value"
+    )
+    listed = host.add(lambda k: NO if Info.of_constant(k).entries is None else "1", "a constant of dimensions")
     yield (
         f"(rule ((= x (K k)) (= i {hosting.call(infos, ['k'])})) ((set (info x) i) (set (contents_of x) k)) "
         ':ruleset theory :name "constants")'
     )
     yield f'(rule ((= x (Absent))) ((set (contents_of x) {quoted(hosting.ABSENT)})) :ruleset theory :name "absent")'
     yield '(rule ((= x (Known i))) ((set (info x) i)) :ruleset theory :name "known values")'
+    # Most values have no known contents: the text is searched before anybody is asked.
     yield (
-        f"(rule ((= i (info x)) (= k {hosting.call(constant, ['i'])}) (!= k {quoted(NO)})) ((union x (K k))) "
-        ':ruleset theory :name "known constants")'
+        f'(rule ((= i (info x)) (!= 0 (count-matches i "=")) (= k {hosting.call(constant, ["i"])}) '
+        f'(!= k {quoted(NO)})) ((union x (K k))) :ruleset theory :name "known constants")'
     )
     yield (
-        f"(rule ((= i (info x)) (= k {hosting.call(known, ['i'])}) (!= k {quoted(NO)})) ((union x (Known k))) "
+        f'(rule ((= i (info x)) (!= 0 (+ (count-matches i "=") (count-matches i "~"))) '
+        f"(= k {hosting.call(known, ['i'])}) (!= k {quoted(NO)})) ((union x (Known k))) "
         ':ruleset theory :name "known dimensions")'
+    )
+    yield '(rule ((= i (info x)) (!= 0 (count-matches i "~"))) ((uniform x)) :ruleset theory :name "one value")'
+    yield '(rule ((= i (info x)) (!= 0 (count-matches i "=["))) ((entries x)) :ruleset theory :name "entries")'
+    yield (
+        f"(rule ((= x (K k)) (!= {quoted(NO)} {hosting.call(same, ['k'])})) ((uniform x)) "
+        ':ruleset theory :name "constants of one value")'
+    )
+    yield (
+        f"(rule ((= x (K k)) (!= {quoted(NO)} {hosting.call(listed, ['k'])})) ((entries x)) "
+        ':ruleset theory :name "constants of dimensions")'
     )
     yield (
         "(rule ((= s (infos v k)) (< k (vec-length v)) (= x (vec-get v k))) ((element v k x)) "
@@ -391,17 +383,13 @@ def theory(host: Host) -> Iterator[str]:
     )
 
 
-def _constant(host: Host, text: str) -> str:
-    if text == hosting.ABSENT or ("=" not in text and "~" not in text):
-        return NO
-    info = Info.parse(text)
-    return info.constant_text or NO
+def _constant(text: str) -> str:
+    """The constant that a value is known to be, else `NO`."""
+    return Info.parse(text).constant_text or NO
 
 
 def _wholly(text: str) -> str:
     """The text itself where it tells every element (by symbols), else `NO`."""
-    if text == hosting.ABSENT or ("=" not in text and "~" not in text):
-        return NO
     info = Info.parse(text)
     if isinstance(info.content, Entries):
         return NO if any(d is None for d in info.content.dims) else text
@@ -449,28 +437,93 @@ def _value_functions(host: Host) -> Iterator[HostFunction]:
         yield HostFunction(name, (("x", "value"),), "any", call, builtin=True)
 
 
+def lower(
+    known: Knowledge,
+    host: Host,
+    around: Context,
+    rewrites: Sequence[tuple[ast.Rewrite, ast.RuleFile]],
+    facts: Sequence[tuple[ast.Fact, ast.RuleFile]],
+    window: tuple[int, int],
+) -> tuple[list[Instance], list[Diagnostic]]:
+    """The instances of these rules for operators of ai.onnx that exist somewhere in `window` (lowest, highest opset),
+    and warnings. Raises GerulesError with every rule that cannot be compiled."""
+    scope = CappedScope(known.program, window[1])
+    inside: dict[str, bool] = {}
+
+    def exists(signature: Signature) -> bool:
+        if signature.constructor not in inside:
+            inside[signature.constructor] = in_window(known, signature, window)
+        return inside[signature.constructor]
+
+    lowering = Lowering(scope, replace(known.ground, scope=scope), known.signatures, host, around, exists)
+    faults: list[Diagnostic] = []
+    for rewrite, file in rewrites:
+        try:
+            lowering.rewrite(rewrite, file)
+        except GerulesError as error:
+            faults += error.diagnostics
+    for fact, file in facts:
+        if _is_ground(known.ground, fact):
+            continue
+        try:
+            lowering.fact(fact, file)
+        except GerulesError as error:
+            faults += error.diagnostics
+    if faults:
+        raise GerulesError(faults)
+    return lowering.instances, lowering.not_yet
+
+
+def producible(instances: Sequence[Instance], constructors: Iterable[str]) -> list[Instance]:
+    """The instances that can fire on a graph of these operators, or on what such instances make of it."""
+    reached = set(constructors)
+    waiting: dict[str, list[int]] = {}
+    missing: list[int] = []
+    ready: list[int] = []
+    for index, instance in enumerate(instances):
+        lacking = instance.reads - reached
+        missing.append(len(lacking))
+        if not lacking:
+            ready.append(index)
+        for name in lacking:
+            waiting.setdefault(name, []).append(index)
+    fires = [False] * len(instances)
+    while ready:
+        index = ready.pop()
+        fires[index] = True
+        for name in instances[index].makes - reached:
+            reached.add(name)
+            for other in waiting.get(name, ()):
+                missing[other] -= 1
+                if missing[other] == 0:
+                    ready.append(other)
+    return [i for i, fire in zip(instances, fires, strict=True) if fire]
+
+
+def empty_program(known: Knowledge, host: Host, around: Context, window: tuple[int, int]) -> Compiled:
+    """A program of sorts and of what follows from types, without a rule."""
+    compiled = Compiled(known, host, bindings.EGraph(), window, _context=around)
+    first = len(host.calls)
+    merge = host.add(hosting.joined(host), "what is known of a value")
+    lines = list(theory(host))
+    compiled.run(PRELUDE.splitlines())
+    compiled.run(host.declarations(range(first, len(host.calls))))
+    # Not through the global: a merge that reads one gets a wrong object in this release once the program is large.
+    joined = host.expression(merge)
+    compiled.run([f"(function info (T) String :merge {hosting.call(joined, ['old', 'new'])})"])
+    compiled.run(lines)
+    return compiled
+
+
 def compile_rules(
     known: Knowledge,
     rewrites: Sequence[tuple[ast.Rewrite, ast.RuleFile]],
     facts: Sequence[tuple[ast.Fact, ast.RuleFile]],
     window: tuple[int, int],
 ) -> Compiled:
-    """The program of these rules for operators of ai.onnx that exist somewhere in `window` (lowest, highest opset).
-
-    Raises GerulesError with every rule that cannot be compiled.
-    """
+    """The program of all instances of these rules. Raises GerulesError with every rule that cannot be compiled."""
     host = Host()
-    egraph = bindings.EGraph()
-    compiled = Compiled(known, host, egraph, window)
-    merge = host.add(hosting.joined(host), "what is known of a value")
-    compiled.run(PRELUDE.splitlines())
-    lines = list(theory(host))
-    compiled.run(host.declarations())
-    # Not through the global: a merge that reads one gets a wrong object in this release once the program is large.
-    joined = host.expression(merge)
-    both = "(py-from-string old) (py-from-string new)"
-    compiled.run([f"(function info (T) String :merge (py-to-string (py-call {joined} {both})))"])
-    compiled.run(lines)
+    compiled = empty_program(known, host, context(known.program, known.ground, host), window)
     compiled.extend(rewrites, facts)
     return compiled
 

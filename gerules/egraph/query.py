@@ -255,6 +255,8 @@ class Query:
         holder = self.fresh("x")
         self.env[holder] = Tensor(term)
         at = ast.Name(holder)
+        # A table tells which values can fit at all, so that the host is asked about those alone.
+        self.atoms.append(f"({'uniform' if kind == 'splat' else 'entries'} {term})")
         if kind == "splat":
             first = call.operands[0]
             if isinstance(first, ast.Name) and first.id == "_":

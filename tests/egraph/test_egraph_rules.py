@@ -305,7 +305,7 @@ def test_a_wrong_rule_that_contradicts_shapes_is_refused_with_both(tmp_path: Pat
 
 def test_an_unknown_schedule_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(GerulesError) as caught:
-        engine(tmp_path, "opset ai.onnx 17\nrewrite r: Identity(x) => x", schedule="nightly").compiled(17)
+        engine(tmp_path, "opset ai.onnx 17\nrewrite r: Identity(x) => x", schedule="nightly").compiled(17, ())
     assert caught.value.diagnostics[0].code == "GR521"
     assert "nightly" in caught.value.diagnostics[0].message
 
