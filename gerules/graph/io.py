@@ -34,7 +34,17 @@ from gerules.graph.reading import (
 from gerules.graph.restore import restore
 from gerules.graph.structure import all_graphs
 
-__all__ = ["check_model", "load_model", "name_nodes", "save_model", "source_of", "to_proto", "with_source"]
+__all__ = [
+    "check_model",
+    "from_proto",
+    "load_model",
+    "name_nodes",
+    "reload",
+    "save_model",
+    "source_of",
+    "to_proto",
+    "with_source",
+]
 
 SOURCE = "gerules.source"
 MAX_MODEL_BYTES = 2**31 - 2**20
@@ -127,6 +137,23 @@ def source_of(model: ir.Model) -> Source | None:
     """Where a model was loaded from; None for one that was made here."""
     found = model.meta.get(SOURCE)
     return found if isinstance(found, Source) else None
+
+
+def reload(model: ir.Model) -> ir.Model:
+    """The model that this one was read as, made anew; nothing is read or checked again. Raises ValueError for a model
+    that was not loaded."""
+    source = source_of(model)
+    if source is None:
+        raise ValueError("the model was not loaded from a file")
+    made = _deserialize(source)
+    made.meta[SOURCE] = source
+    return made
+
+
+def from_proto(proto: onnx.ModelProto) -> ir.Model:
+    """The model of a proto that was made here, unchecked."""
+    with _quiet():
+        return _model(proto)
 
 
 def with_source(model: ir.Model, other: ir.Model) -> ir.Model:

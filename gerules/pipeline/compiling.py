@@ -13,15 +13,15 @@ from gerules.egraph.choices import Candidates
 from gerules.egraph.optimize import GraphTask, Outcome, optimize
 from gerules.errors import Diagnostic, Refused
 from gerules.extract import Infeasible, Solution, solve
-from gerules.graph import infer_facts, load_model
+from gerules.graph import infer_facts
 from gerules.graph.info import Info
-from gerules.graph.io import name_nodes
+from gerules.graph.io import name_nodes, reload
 from gerules.partition.output import check_destination
 from gerules.pipeline.costs import TargetCosts
 from gerules.pipeline.delivery import Result, deliver
 from gerules.pipeline.options import Options
 from gerules.pipeline.placing import Placement, place
-from gerules.pipeline.problems import egraph_view, pins, problem_of_candidates
+from gerules.pipeline.problems import egraph_view, nothing_made, nothing_shared, pins, problem_of_candidates
 from gerules.pipeline.report import CostReport, Report
 from gerules.pipeline.rewriting import Rewriter, improved, made_counts
 from gerules.pipeline.rules import load_rules
@@ -77,7 +77,7 @@ def compile_model(path: str | Path, target: str, out: str | Path, options: Optio
         outcome = Outcome()
     result = compiler.finish(outcome, nodes_before, loaded.notes)
     with clock.stage("read"):
-        original = load_model(path) if options.validate else subject.model
+        original = reload(subject.model) if options.validate else subject.model
     return deliver(subject, original, costs, result, out, options, clock)
 
 
@@ -91,8 +91,8 @@ class _Compiler:
     options: Options
     clock: Clock
     infos: Mapping[ir.Value, Info] | None = None
-    before: Placement | None = None
-    feasible: bool = True
+    input: Placement | None = None
+    before: tuple[float, ...] | None = None
     solution: Solution | None = None
     stopped: str = ""
 
@@ -100,32 +100,51 @@ class _Compiler:
         if task.path:
             return self.rewriter.choose(found, task)
         infos = improved(found, task.infos)
-        if self.infos is None:
-            self.infos = task.infos
+        first = self.infos is None
+        self.infos = infos
+        if first and nothing_made(found):
+            return None
+        pinned = pins(task.graph, self.costs)
+        whole = first and not self._placed_as_candidates(found, task.graph, infos)
+        if whole:
             self._place_input(task.graph, infos)
         view = egraph_view(found, self.subject.table, self.subject.view({}).operator)
-        pinned = pins(task.graph, self.costs)
         problem = problem_of_candidates(found, view, self.costs, pinned)
         try:
             solution = solve(problem, time_limit=EXTRACT_SHARE * self.options.time_limit)
         except Infeasible as fault:
             raise Refused(self._refusal(fault, found, task.graph, infos)) from None
         self.stopped = self.stopped or (solution.stopped or "")
-        if self.before is not None and solution.cost >= self.before.cost:
+        if first and not whole:
+            self.before = solution.before
+        if self.before is not None and solution.cost >= self.before:
             return None
         self.solution = solution
+        self.infos = task.infos  # which is told of what is rebuilt
         return solution.choice
+
+    def _placed_as_candidates(self, found: Candidates, graph: ir.Graph, infos: Mapping[ir.Value, Info]) -> bool:
+        """Whether extraction, which shares equal work and knows no groups, places the input graph as it is."""
+        if self.costs.target.group_rules and self.costs.target.groups(self.subject.view(infos), list(graph)):
+            return False
+        return nothing_shared(found)
 
     def _place_input(self, graph: ir.Graph, infos: Mapping[ir.Value, Info]) -> None:
         """The input graph as it is; that it cannot run by itself is no fault yet."""
         try:
-            self.before = place(graph, self.subject, self.costs, infos, self._share)
+            self.input = place(graph, self.subject, self.costs, infos, self._share)
+            self.before = self.input.cost
         except Refused:
-            self.feasible = False
+            self.before = (inf,) * len(self.costs.components)
 
     @property
     def _share(self) -> float:
         return (1 - EXTRACT_SHARE) / 2 * self.options.time_limit
+
+    @property
+    def _last_share(self) -> float:
+        """For the placement of the result: all that is left where nothing was spent before."""
+        return self._share if self.solution is not None or self.input is not None else self.options.time_limit
 
     def _refusal(
         self, fault: Infeasible, found: Candidates, graph: ir.Graph, infos: Mapping[ir.Value, Info]
@@ -153,6 +172,15 @@ class _Compiler:
             return list(refused.diagnostics)
         raise AssertionError("a graph that can be placed is never infeasible")
 
+    def _input_instead(self) -> Placement:
+        """The input graph after all: groups that have to stay whole made the result dearer than extraction thought."""
+        self.subject.model = reload(self.subject.model)
+        name_nodes(self.subject.model)
+        self.infos = infer_facts(self.subject.model, self.subject.dimensions.facts, table=self.subject.table)
+        placement = place(self.subject.model.graph, self.subject, self.costs, self.infos, self._share)
+        self.before, self.solution = placement.cost, None
+        return placement
+
     def finish(self, outcome: Outcome, nodes_before: int, notes: tuple[str, ...]) -> Result:
         """The placement of what came out; the input's where that is no dearer."""
         model = self.subject.model
@@ -160,13 +188,16 @@ class _Compiler:
         with self.clock.stage("place"):
             if self.infos is None:
                 self.infos = infer_facts(model, self.subject.dimensions.facts, table=self.subject.table)
-                self.before = place(model.graph, self.subject, self.costs, self.infos, self.options.time_limit)
-            placement = self.before
-            if outcome.changed or placement is None:
-                placement = place(model.graph, self.subject, self.costs, self.infos, self._share)
+            placement = None if outcome.changed else self.input
+            if placement is None:
+                placement = place(model.graph, self.subject, self.costs, self.infos, self._last_share)
+            changed = outcome.changed
+            if self.before is not None and placement.cost > self.before:
+                placement, changed = self._input_instead(), False
+        model = self.subject.model
         solution = placement.solution
         after = placement.cost
-        before = self.before.cost if self.before is not None else (inf,) * len(after)
+        before = self.before if self.before is not None else after
         bound = solution.lower_bound if self.solution is None else min(self.solution.lower_bound, after)
         method = solution.method if self.solution is None else self.solution.method
         gap = (after[0] - bound[0]) / after[0] if after[0] else 0.0
@@ -176,7 +207,7 @@ class _Compiler:
             infos=self.infos,
             nodes_before=nodes_before,
             cost=CostReport(before, after, bound, gap, method, self.costs.components),
-            changed=outcome.changed,
+            changed=changed,
             fired=outcome.fired,
             made=made_counts(model, outcome.made_by),
             made_by=outcome.made_by,

@@ -14,6 +14,7 @@ from gerules.errors import Difference
 from gerules.graph.dtypes import is_tensor
 from gerules.graph.infer import type_proto
 from gerules.graph.info import UNKNOWN, Info
+from gerules.graph.io import from_proto
 from gerules.partition.cluster import Clustering, cluster
 from gerules.partition.manifest import Cost, Manifest, ValidationReport, json_bytes, manifest_data, timing_bytes
 from gerules.partition.net import ValueType
@@ -28,6 +29,7 @@ from gerules.pipeline.report import CostReport, Report, Verdict
 from gerules.pipeline.subject import Clock, Subject, count_nodes
 from gerules.pipeline.validation import judge
 from gerules.simulate import PartitionModel
+from gerules.target.sizes import likeness
 
 MODEL, MANIFEST, TIMING = "model.onnx", "manifest.json", "timing.json"
 
@@ -184,11 +186,8 @@ def _judge(
 ) -> Verdict:
     if not options.validate:
         return judge(original, original, options, subject.dimensions)
-    candidate = ir.serde.deserialize_model(whole)
-    parts = [
-        PartitionModel(item.file, ir.serde.deserialize_model(item.model), item.inputs, item.outputs)
-        for item in plain.items
-    ]
+    candidate = from_proto(whole)
+    parts = [PartitionModel(item.file, from_proto(item.model), item.inputs, item.outputs) for item in plain.items]
     return judge(
         original,
         candidate,
@@ -248,13 +247,17 @@ def _coverage(subject: Subject, costs: TargetCosts, result: Result) -> dict[str,
     view = subject.view(result.infos)
     nodes: dict[str, int] = dict.fromkeys(costs.target.engines, 0)
     flops: dict[str, float] = dict.fromkeys(costs.target.engines, 0.0)
+    known: dict[object, float] = {}
     for node in subject.model.graph:
         engine = result.placement.engines.get(node.name or "")
         if engine is None:
             continue
         nodes[engine] += 1
-        found = costs.target.figures_of(view, node)
-        flops[engine] += sum(f.flops for f in found) / len(found)
+        alike = likeness(view, node) if costs.target.figures.flat(view.operator(node)) else node
+        if alike not in known:
+            found = costs.target.figures_of(view, node)
+            known[alike] = sum(f.flops for f in found) / len(found)
+        flops[engine] += known[alike]
     all_nodes, all_flops = sum(nodes.values()) or 1, sum(flops.values()) or 1.0
     return {
         e: {"nodes": round(nodes[e] / all_nodes, 6), "flops": round(flops[e] / all_flops, 6)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gerules.graph import infer_facts, load_model
-from gerules.graph.io import name_nodes
+from gerules.graph import infer_facts
+from gerules.graph.io import name_nodes, reload
 from gerules.partition.output import check_destination
 from gerules.pipeline.costs import TargetCosts
 from gerules.pipeline.delivery import Result, deliver
@@ -53,5 +53,5 @@ def partition_model(path: str | Path, target: str, out: str | Path, options: Opt
         changed=False,
         stopped=solution.stopped or "",
     )
-    original = load_model(path) if options.validate else subject.model
+    original = reload(subject.model) if options.validate else subject.model
     return deliver(subject, original, costs, result, out, options, clock)

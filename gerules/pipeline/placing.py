@@ -60,7 +60,9 @@ def refuse_unsupported(
     problem: GraphProblem, view: GraphView, costs: TargetCosts, pinned: Mapping[ir.Node, int]
 ) -> None:
     """Raises Refused with all nodes that have no engine, or not the one that they are pinned to."""
-    faults = list(costs.target.unsupported(view, problem.class_of, GraphView.name))
+    vectors = {option.cls: option.costs for option in problem.problem.options if not option.projection}
+    lost_nodes = [n for n, cls in problem.class_of.items() if all(v is None for v in vectors[cls])]
+    faults = list(costs.target.unsupported(view, lost_nodes, GraphView.name))
     lost = {d.node for d in faults}
     for node, engine in pinned.items():
         if node.name in lost or node not in problem.class_of:

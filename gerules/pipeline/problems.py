@@ -92,6 +92,32 @@ class _Sizes:
         return self.costs.transfer(self.known[cls], source, target)
 
 
+def nothing_made(found: Candidates) -> bool:
+    """Whether the graph is all that there is to choose: no e-node of a rule, no contents found out, nothing shared."""
+    made = any(c.kind == NODE and c.original is None for c in found.options)
+    given = {found.saturated.value_class[n] for n in found.encoded.constant}
+    return not made and found.saturated.constants.keys() <= given and nothing_shared(found)
+
+
+def nothing_shared(found: Candidates) -> bool:
+    """Whether every node of the input graph is an e-node of its own that the roots need."""
+    needed: set[int] = set()
+    pending = list(found.roots)
+    seen = set(pending)
+    while pending:
+        option = found.incumbent.get(pending.pop())
+        if option is None:
+            return False
+        candidate = found.options[option]
+        if candidate.kind == NODE:
+            needed.add(option)
+        for child in candidate.children:
+            if child not in seen:
+                seen.add(child)
+                pending.append(child)
+    return len(needed) == len(found.encoded.nodes)
+
+
 def egraph_view(found: Candidates, table: object, stand_in: Callable[[ir.Node], object]) -> EGraphView:
     """The view of candidates; `stand_in` gives the definition that an opaque node is seen as."""
     opaque = {n.number: stand_in(n.node) for n in found.encoded.nodes if n.signature is None}
@@ -177,6 +203,8 @@ __all__ = [
     "GraphProblem",
     "egraph_view",
     "is_constant",
+    "nothing_made",
+    "nothing_shared",
     "pins",
     "problem_of_candidates",
     "problem_of_graph",

@@ -14,14 +14,14 @@ from gerules.egraph.choices import Candidates
 from gerules.egraph.optimize import GraphTask, Outcome, optimize
 from gerules.errors import Difference
 from gerules.extract import Solution, solve
-from gerules.graph import load_model, save_model
+from gerules.graph import save_model
 from gerules.graph.info import Info
-from gerules.graph.io import name_nodes
+from gerules.graph.io import name_nodes, reload
 from gerules.graph.structure import all_graphs
 from gerules.partition.output import check_destination
 from gerules.pipeline.costs import PlainCosts
 from gerules.pipeline.options import Options
-from gerules.pipeline.problems import egraph_view, is_constant, problem_of_candidates
+from gerules.pipeline.problems import egraph_view, is_constant, nothing_made, problem_of_candidates
 from gerules.pipeline.report import CostReport, Report
 from gerules.pipeline.rules import Loaded, load_rules
 from gerules.pipeline.subject import Clock, Dimensions, Subject, count_nodes
@@ -59,15 +59,14 @@ def rewrite_model(path: str | Path, out: str | Path, options: Options | None = N
     for stage, seconds in outcome.seconds.items():
         clock.add(stage, seconds)
     changed = outcome.changed and not rewriter.in_vain
-    original: ir.Model | None = None
     if not changed:
         with clock.stage("read"):
-            subject.model = load_model(path)
+            subject.model = reload(subject.model)
     subject.promise(subject.model)
     if options.validate:
         options.progress("validating")
         with clock.stage("validate"):
-            original = load_model(path)
+            original = reload(subject.model)
             try:
                 verdict = judge(
                     original, subject.model, options, dimensions, made_by=outcome.made_by, fired=outcome.fired
@@ -168,6 +167,8 @@ class Rewriter:
         if self.before is None:
             self.infos = task.infos
             self.before = self._vector(all_graphs(task.graph), infos)
+        if nothing_made(found):
+            return None
         stays = self._vector([task.graph], infos)
         view = egraph_view(found, self.subject.table, self.subject.view({}).operator)
         solution = self.solve(problem_of_candidates(found, view, self.costs))

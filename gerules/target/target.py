@@ -174,9 +174,9 @@ class Target:
 
     def may_merge(self, a: MergeFacts, b: MergeFacts) -> bool:
         """Whether a merge rule lets a and its consumer b share a cluster. That it makes no cycle is asked elsewhere."""
-        left, right = self._fields(a), self._fields(b)
-        key = (tuple(left.values()), tuple(right.values()))
+        key = (_looks(a), _looks(b))
         if key not in self._merged:
+            left, right = self._fields(a), self._fields(b)
             self._merged[key] = any(
                 next(solve_steps(rule.steps, {rule.source: left, rule.target: right}), None) is not None
                 for rule in self.merges
@@ -243,6 +243,11 @@ class Target:
     def _text(self, expr: ast.Expr) -> str:
         source = self._sources.get(expr.span.file, "")
         return " ".join(source[expr.span.start : expr.span.end].split())
+
+
+def _looks(facts: MergeFacts) -> tuple[Hashable, ...]:
+    """All that a merge rule may ask, as it came: neighbours that look alike are asked once."""
+    return tuple(getattr(facts, name, None) for name in MERGE_FIELDS)
 
 
 def _root(leader: list[int], i: int) -> int:
