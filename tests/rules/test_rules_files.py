@@ -17,6 +17,10 @@ EXPECTED = [
 ]  # fmt: skip
 
 
+UNTESTED = frozenset({"algebra/views.iota_expand"})
+"""Rules with a value that the e-graph does not match yet (`iota`)."""
+
+
 def test_all_families_are_there() -> None:
     assert sorted(SOURCES) == EXPECTED
 
@@ -26,13 +30,15 @@ def test_the_files_fit_together() -> None:
     assert [f"{d.span} {d.code} {d.message}" for d in found if d.severity == "error"] == []
 
 
-@pytest.mark.parametrize("ruleset", ["cleanup", "broadcast/implicit", "shape/dims"])
+@pytest.mark.parametrize("ruleset", ["cleanup", "broadcast", "shape", "compat/onnx", "algebra"])
 def test_rewrites_that_are_on_have_examples(ruleset: str) -> None:
     program = load_program(tuple(SOURCES.values()), onnx_registry())
     missing = [
         name
         for name in program.without_example()
-        if name.startswith(ruleset + ".") and program.rewrites[name].statement.exactness == ""
+        if name.startswith((f"{ruleset}.", f"{ruleset}/"))
+        and name not in UNTESTED
+        and program.rewrites[name].statement.exactness == ""
     ]
     assert missing == []
 
