@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 import click
@@ -38,7 +39,7 @@ def _options(flags: Mapping[str, Any], told: Progress) -> Options:
         assume=tuple(flags["assume"]),
         likely=tuple(flags["likely"]),
         at=tuple(flags["at"]),
-        time_limit=float(flags["time_limit"]),
+        time_limit=_seconds(flags["time_limit"]),
         validate=not flags["no_validate"],
         force=bool(flags["force"]),
         keep_failed=flags["keep_failed"],
@@ -52,11 +53,18 @@ def _seeds(texts: tuple[str, ...]) -> tuple[int, ...]:
     faults = [
         Diagnostic("GR705", f"--seed {text}: this is no number", hint="write `--seed 3`, once for each seed")
         for text in texts
-        if not text.isdigit()
+        if not (text.isascii() and text.isdigit())
     ]
     if faults:
         raise UsageFault(faults)
     return tuple(int(text) for text in texts) or (0, 1)
+
+
+def _seconds(limit: float) -> float:
+    if not isfinite(limit):
+        hint = "write a number of seconds, as `--time-limit 60`"
+        raise UsageFault(Diagnostic("GR706", f"--time-limit {limit}: this is no time", hint=hint))
+    return float(limit)
 
 
 def _report(report: Any, flags: Mapping[str, Any]) -> int:

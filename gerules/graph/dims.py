@@ -64,6 +64,10 @@ class Assumption:
 # ---------------------------------------------------------------------------------------------------------- flags
 
 
+_MOST = 2**63 - 1
+"""The greatest extent that an ONNX model can state."""
+
+
 def _fault(code: str, message: str, hint: str) -> NoReturn:
     raise UsageFault(Diagnostic(code, message, hint=hint))
 
@@ -85,6 +89,8 @@ def parse_dim_flag(text: str) -> DimRange:
         )
     low = int(match[1])
     high = int(match[2]) if match[2] else low
+    if high > _MOST:
+        _fault("GR301", f"--dim {text}: no dimension has more than {_MOST} elements", "promise a smaller size")
     if low > high:
         _fault(
             "GR302", f"--dim {text}: the range is empty, {low} is above {high}", f"write `--dim {name}={high}..{low}`"
@@ -128,7 +134,7 @@ def parse_likely_flag(text: str) -> tuple[str, tuple[int, ...]]:
 def parse_at_flag(text: str) -> tuple[str, int]:
     """`N=3`: a name and its size. Raises UsageFault (GR305)."""
     name, value = _split_flag("at", text, "N=3")
-    if not re.fullmatch(r"[0-9]+", value):
+    if not re.fullmatch(r"[0-9]+", value) or int(value) > _MOST:
         _fault("GR305", f"--at {text}: {value!r} is no size", "write `--at N=3`, once for each dimension")
     return name, int(value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 from pathlib import Path
 
 import onnx
@@ -66,7 +67,7 @@ def check_external(path: Path, model: onnx.ModelProto) -> list[Diagnostic]:
             continue
         try:
             offset = int(entries.get("offset", "0"))
-            length = int(entries["length"]) if "length" in entries else 0
+            length = int(entries["length"]) if "length" in entries else _bytes_needed(tensor)
         except ValueError:
             offset = length = -1
         if offset < 0 or length < 0 or offset + length > size:
@@ -76,6 +77,16 @@ def check_external(path: Path, model: onnx.ModelProto) -> list[Diagnostic]:
             )
             found.append(fault("GR318", path, message, "the data file is another one or damaged", node=tensor.name))
     return found
+
+
+def _bytes_needed(tensor: onnx.TensorProto) -> int:
+    """How many bytes a tensor without a stated length reads; 0 where its type says nothing."""
+    try:
+        dtype = ir.DataType(tensor.data_type)
+        bits = dtype.bitwidth
+    except (TypeError, ValueError):
+        return 0
+    return -(-int(prod(tensor.dims)) * int(bits) // 8)
 
 
 def _check_location(path: Path, folder: Path, name: str, location: str) -> Diagnostic | None:

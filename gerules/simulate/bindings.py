@@ -136,7 +136,8 @@ def _candidates(
         if name not in fixed:
             free.extend(s for s in normal[name].symbols() if s not in free and s not in fixed)
     ranges = [facts.symbol_range(symbol) for symbol in free]
-    for wanted in _wishes(names, free, likely, declared):
+    # Where the promises leave nothing free there is one binding.
+    for wanted in _wishes(names, free, likely, declared) if free else [[]]:
         sizes = [_clamp(size, *bounds) for size, bounds in zip(wanted, ranges, strict=True)]
         values = {**dict(zip(free, sizes, strict=True)), **fixed}
         binding = {n: fixed[n] if n in fixed else normal[n].evaluate(values) for n in names}

@@ -262,6 +262,8 @@ def test_the_output_may_not_be_the_input(tmp_path: Path) -> None:
         (["rewrite", "MODEL", "--dim", "N=9..3", "-o", "out"], "GR302"),
         (["rewrite", "MODEL", "--likely", "N", "--at", "N=x", "-o", "out"], "GR305"),
         (["rewrite", "MODEL", "--seed", "x", "-o", "out"], "GR705"),
+        (["rewrite", "MODEL", "--seed", "²", "-o", "out"], "GR705"),
+        (["rewrite", "MODEL", "--time-limit", "nan", "-o", "out"], "GR706"),
         (["rewrite", "MODEL", "--time-limit", "0", "-o", "out"], "time-limit"),
         (["rewrite", "MODEL"], "--output"),
         (["compile", "MODEL", "-o", "out"], "--target"),

@@ -39,6 +39,7 @@ def test_flags_read() -> None:
         (parse_dim_flag, "=4", "GR301"),
         (parse_dim_flag, "N=four", "GR301"),
         (parse_dim_flag, "N=-1", "GR301"),
+        (parse_dim_flag, "N=1..99999999999999999999", "GR301"),
         (parse_dim_flag, "N=5..2", "GR302"),
         (parse_assume_flag, "N", "GR303"),
         (parse_assume_flag, "N = 2", "GR303"),

@@ -434,6 +434,20 @@ def test_external_data_that_is_too_short(tmp_path: Path) -> None:
     assert caught.value.diagnostics[0].code == "GR318"
 
 
+def test_external_data_without_a_length_that_is_too_short(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    proto = onnx.load(path, load_external_data=False)
+    kept = [e for e in proto.graph.initializer[0].external_data if e.key != "length"]
+    del proto.graph.initializer[0].external_data[:]
+    proto.graph.initializer[0].external_data.extend(kept)
+    path.write_bytes(proto.SerializeToString())
+    load_model(path)
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 100)
+    with pytest.raises(Refused) as caught:
+        load_model(path)
+    assert caught.value.diagnostics[0].code == "GR318"
+
+
 def test_a_model_beyond_the_limit_gets_a_data_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(io, "MAX_MODEL_BYTES", 2000)
     proto = parse("g (float[N,30] x) => (float[N,30] y) { h = MatMul(x, w) k = Add(h, b) y = Add(k, t) }")

@@ -107,6 +107,12 @@ def test_a_model_without_free_dimensions_has_one_binding() -> None:
     assert choose_bindings(model("g (float[2] x) => (float[2] y) { y = Neg(x) }")) == [{}]
 
 
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_a_promise_of_one_size_leaves_one_binding(size: int) -> None:
+    graph = model("g (float[N] x) => (float[N] y) { y = Neg(x) }")
+    assert choose_bindings(graph, DimFacts.from_flags([f"N={size}"], [])) == [{"N": size}]
+
+
 @pytest.mark.parametrize(
     ("dims", "assumes", "expected"),
     [
