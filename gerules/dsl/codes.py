@@ -93,4 +93,5 @@ CODES: Mapping[str, str] = {
     "GR191": "tables are not read from files yet",
     "GR192": "steps of this mode are not run yet",
     "GR193": "registries other than ONNX's are not loaded yet",
+    "GR194": "denies and warnings are not run yet",
 }

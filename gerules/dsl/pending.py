@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from gerules.dsl import ast
+from gerules.dsl.lets import walk
 from gerules.dsl.program import Entry, Program
 from gerules.errors import Diagnostic
 
@@ -44,12 +46,33 @@ def pending_steps(schedule: Entry[ast.Schedule], runs: Collection[str] = ("satur
     return found
 
 
-def pending_rule(program: Program, rule: Entry[ast.Rewrite]) -> Diagnostic | None:
-    """The message for a rewrite over operators of a registry that is not loaded; None for other rewrites."""
-    from gerules.dsl.lets import walk
+def pending_refusal(refusal: Entry[ast.Refuse]) -> Diagnostic:
+    """The message for a deny or warn that a run would have to decide."""
+    statement = refusal.statement
+    message = f"{statement.severity} {statement.name} is read and checked, but nothing is denied or warned of yet"
+    return Diagnostic("GR194", message, statement.span, hint="look at the result yourself, or leave the statement out")
 
+
+def pending_rule(program: Program, rule: Entry[ast.Rewrite]) -> Diagnostic | None:
+    """The message for a rewrite over operators of a registry that is not loaded, or that reads a table from a file;
+    None for other rewrites."""
     for node in walk(rule.statement):
         if isinstance(node, ast.Symbol) and program.scope.is_foreign(node, rule.file):
             message = f"{rule.full} speaks of {node}, and registries other than ONNX's are not loaded yet"
             return Diagnostic("GR193", message, node.span, hint="the rule is left out")
+        if isinstance(node, ast.Call) and isinstance(node.head, ast.Name):
+            table = program.tables.get(node.head.id)
+            found = pending_table(table) if table is not None else None
+            if found is not None:
+                return replace(found, message=f"{found.message}; {rule.full} reads it", span=node.span)
     return None
+
+
+def pending(program: Program, files: Collection[str]) -> list[Diagnostic]:
+    """What the files named hold and this release does not run, as warnings."""
+    found = [pending_study(e) for e in program.studies.values() if e.file.path in files]
+    found += [d for e in program.tables.values() if e.file.path in files and (d := pending_table(e))]
+    found += [d for e in program.schedules.values() if e.file.path in files for d in pending_steps(e)]
+    found += [d for e in program.rewrites.values() if e.file.path in files and (d := pending_rule(program, e))]
+    found += [pending_refusal(e) for e in program.refuses.values() if e.file.path in files]
+    return [replace(d, severity="warning") for d in found]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gerules.dsl.pending import pending
 from gerules.dsl.program import Program, RuleSource, check_program, shipped_sources, user_sources
 from gerules.errors import Diagnostic, GerulesError
 from gerules.pipeline.options import Progress, silent
@@ -47,6 +48,8 @@ def check_rules(paths: Sequence[str | Path], *, examples: bool = True, progress:
     shipped = [s for s in shipped_sources() if s.path.resolve() not in theirs]
     program, diagnostics = check_program([*shipped, *given], onnx_registry(), known_functions())
     found += [d for d in diagnostics if _file(d) in shown or _file(d) is None]
+    if not any(d.severity == "error" for d in found):
+        found += pending(program, shown)
     files = [f for f in program.files if f.path in shown]
     rules = sum(1 for entry in program.rewrites.values() if entry.file.path in shown)
     count = sum(1 for entry in program.examples if entry.file.path in shown)

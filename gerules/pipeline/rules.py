@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gerules.dsl import ast
+from gerules.dsl.pending import pending, pending_rule
 from gerules.dsl.program import Entry, Program, RuleSource, load_program, shipped_sources, user_sources
 from gerules.dsl.suggest import did_you_mean
 from gerules.egraph.optimize import Engine, RuleSet
@@ -153,8 +154,14 @@ def _loaded(
             if theirs:
                 off.append(full)
             continue
+        if theirs and pending_rule(program, entry) is not None:
+            continue
         on.append(full)
-    notes = _notes(program, off, [n for n in on if any(_names(program.rewrites[n], e) for e in enable)], schedule)
+    files = {f.path for f in program.files if f.ruleset in users}
+    later = tuple(f"{d.code}: {d.message}" for d in pending(program, files))
+    notes = later + _notes(
+        program, off, [n for n in on if any(_names(program.rewrites[n], e) for e in enable)], schedule
+    )
     return Loaded(program, tuple(on), Engine(RuleSet(program, tuple(on), schedule)), notes)
 
 

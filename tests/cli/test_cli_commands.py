@@ -359,6 +359,27 @@ def test_check_for_programs_and_for_code_hosts(tmp_path: Path) -> None:
     assert sum(line.startswith("::error file=") for line in lines) >= 3
 
 
+NOT_YET = """opset ai.onnx 17
+deny sigmoid: "a Sigmoid" when Sigmoid(x)
+table heavy(f: op) from "heavy.csv"
+study limits: vary seed in 1..5
+rewrite relu: Relu(Sigmoid(x)) => Sigmoid(x) when heavy(Relu)
+"""
+
+
+def test_what_is_not_run_yet_is_named(tmp_path: Path) -> None:
+    rules = write_text(tmp_path, "later.rules", NOT_YET)
+    result = gerules("check", rules)
+    assert result.exit_code == Exit.DONE
+    for code in ("GR190", "GR191", "GR194"):
+        assert f"warning {code}" in result.stderr
+    result = gerules("rewrite", write_model(tmp_path), "--rules", rules, "-o", tmp_path / "out.onnx", "--json")
+    assert result.exit_code == Exit.DONE
+    notes = "\n".join(json.loads(result.stdout)["notes"])
+    for code in ("GR190", "GR191", "GR194"):
+        assert code in notes
+
+
 def test_check_of_nothing(tmp_path: Path) -> None:
     result = gerules("check", tmp_path / "none.rules")
     assert result.exit_code == Exit.REFUSED

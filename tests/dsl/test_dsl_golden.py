@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gerules.dsl.codes import CODES
-from gerules.dsl.pending import pending_rule, pending_steps, pending_study, pending_table
+from gerules.dsl.pending import pending
 from gerules.dsl.program import Program, RuleSource, check_program
 from gerules.errors import Diagnostic, GerulesError
 from gerules.registry import onnx_registry
@@ -63,10 +63,7 @@ def shown(path: Path) -> str:
 
 def not_yet(program: Program) -> list[Diagnostic]:
     """What running everything in a program would complain of."""
-    found = [pending_study(study) for study in program.studies.values()]
-    found += [d for table in program.tables.values() if (d := pending_table(table))]
-    found += [d for schedule in program.schedules.values() for d in pending_steps(schedule)]
-    return found + [d for rule in program.rewrites.values() if (d := pending_rule(program, rule))]
+    return pending(program, {file.path for file in program.files})
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
