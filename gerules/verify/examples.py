@@ -17,7 +17,7 @@ import numpy as np
 from gerules.dsl import ast
 from gerules.dsl.program import Entry, Program
 from gerules.egraph.host import Run
-from gerules.egraph.lower import _tells_info, encode_output, literal
+from gerules.egraph.lower import encode_output, literal
 from gerules.egraph.program import CappedScope, Compiled, Knowledge, compile_rules, guarded, knowledge
 from gerules.egraph.query import Chooser, Misfit, NodeTerm, Output, Query, Tensor, quoted
 from gerules.egraph.session import Limits, Session, _Clock
@@ -78,7 +78,7 @@ class Examples:
             if rule is not None:
                 return _OnRewrite(self, full, entry, rule).judge()
             fact = self.program.facts.get(full)
-            told = fact is not None and any(map(_tells_info, fact.statement.conclusions))
+            told = fact is not None and any(map(_about_tensors, fact.statement.conclusions))
             if told and isinstance(example.outcome, ast.Gives):
                 return _OnFact(self, full, entry).judge()
         except _Failed as failed:
@@ -114,6 +114,16 @@ class Examples:
             ]
             self._base = compile_rules(self.known, [], facts, WINDOW)
         return self._base
+
+
+def _about_tensors(conclusion: ast.Expr) -> bool:
+    """Whether a fact concludes what a tensor's shape or contents are; others are not yet run."""
+    match conclusion:
+        case ast.Compare(op="==", left=ast.Field(name="shape")):
+            return True
+        case ast.Compare(op="==", right=ast.Call(head=ast.Name(id=("dims" | "dim")))):
+            return True
+    return False
 
 
 class _Failed(Exception):
