@@ -32,9 +32,7 @@ class Wheel:
 
 
 WHEELS = (
-    Wheel(
-        "pipecat-ai==1.14.0", "0352f504b44e78bdf524e45af4bc759601c835b9b7dc195efe5e03384b974a44", "pipecat/audio"
-    ),
+    Wheel("pipecat-ai==1.14.0", "0352f504b44e78bdf524e45af4bc759601c835b9b7dc195efe5e03384b974a44", "pipecat/audio"),
     Wheel(
         "rapidocr-onnxruntime==1.4.4",
         "971d7d5f223a7a808662229df1ef69893809d8457d834e6373d3854bc1782cbf",

@@ -8,7 +8,7 @@ same rules costs nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -157,12 +157,31 @@ def _loaded(
         if theirs and pending_rule(program, entry) is not None:
             continue
         on.append(full)
+    failed = _failed_examples(program, {n for n in on if program.rewrites[n].ruleset in users})
+    on = [n for n in on if n not in failed]
     files = {f.path for f in program.files if f.ruleset in users}
     later = tuple(f"{d.code}: {d.message}" for d in pending(program, files))
-    notes = later + _notes(
-        program, off, [n for n in on if any(_names(program.rewrites[n], e) for e in enable)], schedule
-    )
+    asked_for = [n for n in on if any(_names(program.rewrites[n], e) for e in enable)]
+    notes = (*later, *failed.values(), *_notes(program, off, asked_for, schedule))
     return Loaded(program, tuple(on), Engine(RuleSet(program, tuple(on), schedule)), notes)
+
+
+def _failed_examples(program: Program, rules: Collection[str]) -> dict[str, str]:
+    """Those of some rewrites that an example speaks against, with what to say of them: a rule is on only when every
+    example of it passes. The shipped ones are kept by tests."""
+    from gerules.verify.examples import Examples
+
+    failed: dict[str, str] = {}
+    runner = Examples(program)
+    for entry in program.examples:
+        full = f"{entry.ruleset}.{entry.statement.name}"
+        if full not in rules or full in failed:
+            continue
+        found = runner.one(full, entry).diagnostic
+        if found is not None and found.severity == "error":
+            where = f" ({found.span})" if found.span is not None else ""
+            failed[full] = f"off: {full}, as its example fails{where}: {found.message}"
+    return failed
 
 
 def _names(entry: Entry[ast.Rewrite], name: str) -> bool:

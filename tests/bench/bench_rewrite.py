@@ -1,4 +1,4 @@
-"""Speed of the whole: `rewrite` beside onnxscript's optimiser, a long chain through `compile`, the start of the command.
+"""Speed of the whole: `rewrite` beside onnxscript's optimiser, a chain through `compile`, the start of the command.
 
     python tests/bench/bench_rewrite.py [--runs 5] [--chain 10000]
 
@@ -58,9 +58,7 @@ def command(*arguments: str | Path) -> float:
 def chain(path: Path, length: int) -> None:
     """Element-wise operators, one after the other."""
     operators = ("Relu", "Neg", "Abs", "Sigmoid", "Tanh")
-    nodes = [
-        oh.make_node(operators[i % len(operators)], [f"v{i}"], [f"v{i + 1}"], name=f"n{i}") for i in range(length)
-    ]
+    nodes = [oh.make_node(operators[i % len(operators)], [f"v{i}"], [f"v{i + 1}"], name=f"n{i}") for i in range(length)]
     graph = oh.make_graph(
         nodes,
         "chain",

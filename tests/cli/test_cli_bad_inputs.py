@@ -96,7 +96,9 @@ def missing(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["rewrite", "compile", "partition"])
-def test_a_broken_model_is_refused_by_name(make: Callable[[Path], None], said: str, command: str, tmp_path: Path) -> None:
+def test_a_broken_model_is_refused_by_name(
+    make: Callable[[Path], None], said: str, command: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     path = folder / "model.onnx"
@@ -170,7 +172,9 @@ def test_a_binary_rule_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_rules_that_are_wrong_are_refused_with_every_fault(tmp_path: Path) -> None:
-    rules = write_text(tmp_path, "bad.rules", "opset ai.onnx 17\nrewrite a: Relux(x) => x\nrewrite b: Relu(x) => Relu(y)\n")
+    rules = write_text(
+        tmp_path, "bad.rules", "opset ai.onnx 17\nrewrite a: Relux(x) => x\nrewrite b: Relu(x) => Relu(y)\n"
+    )
     result = gerules("rewrite", write_model(tmp_path), "--rules", rules, "-o", tmp_path / "out.onnx")
     assert result.exit_code == Exit.REFUSED
     assert "bad.rules:2" in result.stderr and "bad.rules:3" in result.stderr
@@ -179,9 +183,12 @@ def test_rules_that_are_wrong_are_refused_with_every_fault(tmp_path: Path) -> No
 
 def test_a_rule_that_grows_without_end_is_stopped_and_reported(tmp_path: Path) -> None:
     rules = write_text(
-        tmp_path, "grow.rules", "opset ai.onnx 17\nrewrite grow: Softplus(x) => Softplus(Softsign(x)) when x.rank == 2\n"
+        tmp_path,
+        "grow.rules",
+        "opset ai.onnx 17\nrewrite grow: Softplus(x) => Softplus(Softsign(x)) when x.rank == 2\n",
     )
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3] x) => (float[2, 3] y) { s = Softplus(x) y = Identity(s) }'
+    head = '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3] x) => (float[2, 3] y)'
+    text = head + " { s = Softplus(x) y = Identity(s) }"
     result = gerules("rewrite", write_model(tmp_path, text), "--rules", rules, "-o", tmp_path / "out.onnx")
     assert result.exit_code == Exit.DONE, result.output
     assert "stopped" in result.output

@@ -96,6 +96,15 @@ def test_rules_with_a_word_are_off_until_asked_for(tmp_path: Path) -> None:
     assert "re" not in names(tmp_path / "o2.onnx")
 
 
+def test_a_rule_whose_example_fails_is_off(tmp_path: Path) -> None:
+    text = GATE_RULES.replace("Relu(Sigmoid(x: f32[M, N]))", "Relu(Tanh(x: f32[M, N]))")
+    rules = write_text(tmp_path, "my.rules", text)
+    result = gerules("rewrite", write_model(tmp_path), "--rules", rules, "-o", tmp_path / "out.onnx")
+    assert result.exit_code == Exit.DONE
+    assert "off: user/my.relu_sigmoid" in result.output and "my.rules:5" in result.output
+    assert "re" in names(tmp_path / "out.onnx")
+
+
 def test_without_validation_the_report_says_so(tmp_path: Path) -> None:
     result = gerules("rewrite", write_model(tmp_path), "-o", tmp_path / "out.onnx", "--no-validate")
     assert result.exit_code == Exit.DONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import onnx
@@ -38,7 +39,7 @@ def test_rewrite(name: str, tmp_path: Path) -> None:
     source, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
     onnx.save(model_of(name), source)
     words = ROWS[name]["arguments"].split()
-    likely = tuple(value for flag, value in zip(words, words[1:], strict=False) if flag == "--likely")
+    likely = tuple(value for flag, value in pairwise(words) if flag == "--likely")
     report = rewrite_model(source, out, Options(likely=likely))
     assert report.verdict.ok
     judge_model(name, tokens_of(name), model_of(name), onnx.load(out))
