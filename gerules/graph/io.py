@@ -73,7 +73,9 @@ def load_model(path: str | Path) -> ir.Model:
     prepared, moved = sorted_graphs(source.prepared)
     source = Source(path, source.original, prepared, warnings)
     if moved:
-        source = Source(path, source.original, prepared, (*warnings, *_unsorted_warning(path)))
+        # What is written back is in order too, whatever else stays as it was.
+        original = sorted_graphs(source.original)[0]
+        source = Source(path, original, prepared, (*warnings, *_unsorted_warning(path)))
     model = _deserialize(source)
     model.meta[SOURCE] = source
     return model
@@ -153,7 +155,7 @@ def reload(model: ir.Model) -> ir.Model:
 def from_proto(proto: onnx.ModelProto) -> ir.Model:
     """The model of a proto that was made here, unchecked."""
     with _quiet():
-        return _model(proto)
+        return _model(prepare(Path("the model"), proto).prepared)
 
 
 def with_source(model: ir.Model, other: ir.Model) -> ir.Model:

@@ -122,6 +122,37 @@ def test_a_difference_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     assert everything(kept) == ["model.onnx"]
 
 
+LOOP = """<ir_version: 8, opset_import: ["" : 17]>
+loops (float[N, 3] x, int64 n) => (float[N, 3] y, float[K, N, 3] z)
+{
+   c = Constant <value = bool {1}> ()
+   y, z = Loop (n, c, x) <body = b (int64 i, bool k, float[N, 3] s) => (bool k2, float[N, 3] s2, float[N, 3] o) {
+      k2 = Identity (k)
+      a = Identity (s)
+      s2 = Add (a, x)
+      o = Identity (s2)
+   }>
+}"""
+
+
+def test_nodes_in_the_body_of_a_loop_fall(tmp_path: Path) -> None:
+    result = gerules("rewrite", write_model(tmp_path, LOOP), "-o", tmp_path / "out.onnx")
+    assert result.exit_code == Exit.DONE, result.output
+    assert "6 -> 5" in result.output
+
+
+def test_a_sparse_initializer_goes_into_its_partition(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { y = Add(x, w) }"""
+    )
+    values = onnx.numpy_helper.from_array(np.ones(2, np.float32), "w")
+    places = onnx.numpy_helper.from_array(np.array([0, 2]), "w_places")
+    proto.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, places, [4]))
+    onnx.save(proto, tmp_path / "sparse.onnx")
+    result = gerules("compile", tmp_path / "sparse.onnx", "--target", "generic", "-o", tmp_path / "out")
+    assert result.exit_code == Exit.DONE, result.output
+
+
 def test_a_wrong_rule_that_makes_no_node_is_named_too(tmp_path: Path) -> None:
     rules = write_text(tmp_path, "bad.rules", "opset ai.onnx 17\nrewrite wrong: Relu(Sigmoid(x)) => x\n")
     for command in (["rewrite", "-o", tmp_path / "out.onnx"], ["compile", "--target", "generic", "-o", tmp_path / "d"]):
