@@ -35,6 +35,8 @@ class Rebuilt:
     values: dict[int, ir.Value] = field(default_factory=dict)
     made_by: dict[str, str] = field(default_factory=dict)
     option_of: dict[ir.Node, int] = field(default_factory=dict)
+    delivered: dict[ir.Value, int] = field(default_factory=dict)
+    """Graph outputs that a value of another name is passed on to -> their class."""
     changed: bool = False
 
 
@@ -277,6 +279,7 @@ class _Rebuild:
             name = output.name
             passed = ir.Value(name=name, type=output.type, shape=output.shape, doc_string=output.doc_string)
             passed.metadata_props.update(output.metadata_props)
+            self.result.delivered[passed] = cls
             node = ir.Node(
                 "",
                 self.identity,
