@@ -127,7 +127,6 @@ def encode(
         info = infos.get(value)
         if info is not None:
             encoded.infos[number] = info
-            encoded.rows.setdefault("in_info", []).append(f"{number}\t{info}")
     return encoded
 
 
@@ -178,6 +177,11 @@ def _node(
 def _results(encoded: Encoded, number: int, results: Iterable[int]) -> None:
     rows = encoded.rows.setdefault("in_result", [])
     rows += [f"{result}\t{number}\t{place}" for place, result in enumerate(results) if result != NO_VALUE]
+
+
+def info_rows(encoded: Encoded) -> list[str]:
+    """What is known of the values of a graph that are no constants."""
+    return [f"{number}\t{info}" for number, info in sorted(encoded.infos.items())]
 
 
 def load_rules(encoded: Encoded) -> Iterator[str]:

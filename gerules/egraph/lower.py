@@ -88,7 +88,7 @@ class Lowering:
     def fact(self, rule: ast.Fact, file: ast.RuleFile) -> None:
         """Adds the instances of a fact about shapes or contents; ground facts are none."""
         full = f"{file.ruleset}.{rule.name}"
-        wanted = [c for c in rule.conclusions if _tells_info(c)]
+        wanted = [c for c in rule.conclusions if tells_info(c)]
         if len(wanted) < len(rule.conclusions):
             self.not_yet.append(
                 Diagnostic(
@@ -621,7 +621,8 @@ def ruleset_name(ruleset: str) -> str:
     return "rs_" + "".join(c if c.isalnum() else "_" for c in ruleset)
 
 
-def _tells_info(conclusion: ast.Expr) -> bool:
+def tells_info(conclusion: ast.Expr) -> bool:
+    """Whether a conclusion is about the shape or the contents of a tensor."""
     match conclusion:
         case ast.Compare(op="==", left=ast.Field(base=ast.Name(), name="shape")):
             return True

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from gerules.dsl import ast
-from gerules.dsl.program import Program
+from gerules.dsl.program import Entry, Program
 from gerules.egraph.choices import Candidates, candidates
 from gerules.egraph.encode import Encoded, captured_values, encode
+from gerules.egraph.foresight import Fact, compile_facts, foresee
 from gerules.egraph.host import Host, Run
 from gerules.egraph.lower import Instance
 from gerules.egraph.program import (
@@ -78,6 +79,7 @@ class Engine:
     _known: Knowledge | None = None
     _lowered: dict[tuple[int, int], _Lowered] = field(default_factory=dict)
     _compiled: dict[object, Compiled] = field(default_factory=dict)
+    _facts: dict[tuple[str, ...], dict[str, list[Fact]]] = field(default_factory=dict)
 
     @property
     def known(self) -> Knowledge:
@@ -98,6 +100,18 @@ class Engine:
             made.add(wanted)
             self._compiled[key] = made
         return self._compiled[key]
+
+    def facts(self, promises: DimFacts) -> Mapping[str, Sequence[Fact]]:
+        """The facts about shapes and contents that are drawn of a graph before it is loaded."""
+        if promises.texts not in self._facts:
+            program, scheduled = self.rules.program, self._scheduled()
+            on = [program.rewrites[name] for name in self.rules.rewrites]
+            every: list[Entry[ast.Fact] | Entry[ast.Rewrite]] = [*program.facts.values(), *on]
+            entries = [e for e in every if any(_inside(e.ruleset, s) for s in scheduled)]
+            self._facts[promises.texts] = compile_facts(
+                self.rules.program, self.known.ground, self.known.signatures, entries, promises
+            )
+        return self._facts[promises.texts]
 
     def _window(self, opset: int) -> _Lowered:
         """All instances for graphs of an opset."""
@@ -235,6 +249,8 @@ def _one(
         signature=signatures.of,
         table=task.table,
     )
+    definitions = {n.number: d for n in encoded.nodes if n.signature is not None and (d := define(n.node)) is not None}
+    foresee(encoded, engine.facts(task.facts), definitions, task.table)
     outcome.spend("encode", time.monotonic() - started)
     started = time.monotonic()
     used = dict.fromkeys(f.constructor for f in encoded.relations.values() if f is not None)
@@ -257,7 +273,8 @@ def _one(
     started = time.monotonic()
     rebuilt = rebuild(task.graph, found, choice, task.table, identity="Identity", fresh_name=names.fresh)
     assert isinstance(task.infos, dict)
-    for cls, value in rebuilt.values.items():
+    told = [*rebuilt.values.items(), *((cls, value) for value, cls in rebuilt.delivered.items())]
+    for cls, value in told:
         info = saturated.infos.get(cls)
         if info is not None:
             task.infos[value] = info

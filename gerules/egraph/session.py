@@ -11,7 +11,7 @@ from pathlib import Path
 from egglog import bindings
 
 from gerules.dsl import ast
-from gerules.egraph.encode import Encoded, load_rules
+from gerules.egraph.encode import Encoded, info_rows, load_rules
 from gerules.egraph.host import Run
 from gerules.egraph.lower import ruleset_name
 from gerules.egraph.program import Compiled
@@ -109,7 +109,9 @@ class Session:
             compiled.declared.add(signature.constructor)
         compiled.run(load_rules(encoded))
         with tempfile.TemporaryDirectory(prefix="gerules-") as folder:
-            for relation, rows in encoded.rows.items():
+            for relation, rows in [*encoded.rows.items(), ("in_info", info_rows(encoded))]:
+                if not rows:
+                    continue
                 path = Path(folder) / f"{relation}.tsv"
                 path.write_text("\n".join(rows) + "\n", encoding="utf-8")
                 compiled.run([f"(input {relation} {quoted(str(path))})"])

@@ -14,7 +14,7 @@ from gerules.registry.definition import OperatorDef
 from gerules.registry.registry import types_only
 from gerules.static import OPAQUE, Context, Step, Test, solve_steps, split_conditions
 from gerules.static.ground import file_context, ground_relations
-from gerules.static.values import Value, in_class
+from gerules.static.values import Value
 from gerules.target.matching import Found, Heads, Matcher, OfNode, OfValue, View
 from gerules.target.patterns import NODE, compile_node_term, compile_operand, compile_pattern, is_term
 
@@ -41,8 +41,13 @@ class FileNames:
         return Heads(frozenset(k for k in keys if k != OPAQUE), OPAQUE in keys)
 
     def dtype_attribute(self, operator: OperatorDef, attribute: str) -> bool:
+        """Whether an attribute names an element type; said of one version it holds for all of the operator."""
+        name = operator.key.rpartition("@")[0]
         return any(
-            len(row) == 2 and row[1] == attribute and isinstance(row[0], frozenset) and in_class(operator, row[0])
+            len(row) == 2
+            and row[1] == attribute
+            and isinstance(row[0], frozenset)
+            and any(str(key).rpartition("@")[0] == name for key in row[0])
             for row in self._dtype_attributes
         )
 
