@@ -73,9 +73,7 @@ def load_model(path: str | Path) -> ir.Model:
     prepared, moved = sorted_graphs(source.prepared)
     source = Source(path, source.original, prepared, warnings)
     if moved:
-        # What is written back is in order too, whatever else stays as it was.
-        original = sorted_graphs(source.original)[0]
-        source = Source(path, original, prepared, (*warnings, *_unsorted_warning(path)))
+        source = Source(path, source.original, prepared, (*warnings, *_unsorted_warning(path)))
     model = _deserialize(source)
     model.meta[SOURCE] = source
     return model
@@ -212,7 +210,8 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         source = source_of(model)
         if source is not None:
             baseline = ir.serde.serialize_model(_model(source.prepared))
-            restore(proto, baseline, source.original)
+            # What is written is in order, whatever else stays as it was.
+            restore(proto, baseline, sorted_graphs(source.original)[0])
     return proto
 
 
