@@ -141,6 +141,14 @@ def test_nodes_in_the_body_of_a_loop_fall(tmp_path: Path) -> None:
     assert "6 -> 5" in result.output
 
 
+@pytest.mark.parametrize("target", ["ascend", "generic"])
+def test_operators_of_classical_machine_learning_run_on_the_host(target: str, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+    g (float[N, 4] x) => (float[N, 4] y) { a = ai.onnx.ml.Normalizer <norm = "L2"> (x) y = Relu(a) }"""
+    result = gerules("compile", write_model(tmp_path, text), "--target", target, "-o", tmp_path / "out")
+    assert result.exit_code == Exit.DONE, result.output
+
+
 def test_a_sparse_initializer_goes_into_its_partition(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { y = Add(x, w) }"""
