@@ -46,8 +46,7 @@ def judge(
         first = found.differences[0]
         # Shipped rules are tested, so the user's are suspected first.
         suspects = first.rules or tuple(sorted(fired, key=lambda rule: (not rule.startswith("user/"), rule)))
-        verb = "made by" if first.rules else "no node is new, so by one of the rules"
-        rules = f"; {verb} {', '.join(suspects)}" if suspects else ""
+        rules = f"; no node is new, so by one of the rules {', '.join(suspects)}" if suspects != first.rules else ""
         switch = " ".join(f"--disable {rule}" for rule in suspects[:3])
         hint = "nothing was written; --keep-failed DIR keeps what was made"
         if switch:
