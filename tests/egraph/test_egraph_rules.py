@@ -172,7 +172,8 @@ CASES = {
         ["Sub"],
     ),
     "a negative axis": (
-        "rewrite r: Softmax(Softmax(x, axis=a), axis=b) as y => Softmax(Softmax(x, axis=a), axis=b % y.rank) when b < 0\n"
+        "rewrite r: Softmax(Softmax(x, axis=a), axis=b) as y => Softmax(Softmax(x, axis=a), axis=b % y.rank)\n"
+        "    when b < 0\n"
         "rewrite s: Identity(x) => x",
         "g (float[3,4] x) => (float[3,4] y) { a = Identity(x) y = Softmax<axis=-1>(a) }",
         ["Softmax"],
