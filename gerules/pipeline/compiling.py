@@ -200,6 +200,8 @@ class _Compiler:
         before = self.before if self.before is not None else after
         bound = solution.lower_bound if self.solution is None else min(self.solution.lower_bound, after)
         method = solution.method if self.solution is None else self.solution.method
+        if method == "input" and changed:
+            method = "sharing"  # the input's own nodes, each only once
         gap = (after[0] - bound[0]) / after[0] if after[0] else 0.0
         return Result(
             command="compile",

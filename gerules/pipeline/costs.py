@@ -94,8 +94,8 @@ class TargetCosts:
             views = sized_views(_NO_VIEW, self._likely)
             for view in views:
                 found = view.sized(info)[0].bytes()
-                known = found is not None and found.value is not None
-                total += float(found.value) if known else float(USUAL * ELEMENT_BYTES)  # type: ignore[union-attr, arg-type]
+                known = found.value if found is not None else None
+                total += float(USUAL * ELEMENT_BYTES if known is None else known)
             self._sizes[info.text] = total / len(views)
         return self._sizes[info.text]
 

@@ -123,10 +123,10 @@ def _home(group: Sequence[ir.Node], problem: GraphProblem, view: GraphView, cost
     best: tuple[float, frozenset[int]] | None = None
     for parts in [*((e,) for e in target.engines), *target.parts.values()]:
         engines = frozenset(place[e] for e in parts if e in place)
-        least = [min((row[e] for e in engines if row[e] is not None), default=None) for row in rows]  # type: ignore[type-var]
-        if any(seconds is None for seconds in least):
+        taken = [[seconds for e in engines if (seconds := row[e]) is not None] for row in rows]
+        if not all(taken):
             continue
-        total = sum(seconds for seconds in least if seconds is not None)
+        total = sum(map(min, taken))
         if best is None or total < best[0]:
             best = (total, engines)
     if best is None:

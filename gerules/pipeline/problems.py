@@ -12,17 +12,19 @@ from gerules.egraph.choices import CONSTANT, LEAF, NODE, PROJECTION, Candidates,
 from gerules.egraph.encode import captured_values
 from gerules.errors import Diagnostic, Refused
 from gerules.extract import Option, Problem, Solution
+from gerules.graph.constants import ConstantTable
 from gerules.graph.info import UNKNOWN, Info
 from gerules.graph.structure import bodies
-from gerules.partition.facts import is_constant as _is_constant_node
 from gerules.partition.placed import PIN_KEY
 from gerules.pipeline.costs import Costs, TargetCosts
+from gerules.registry import canonical_domain
+from gerules.registry.definition import OperatorDef
 from gerules.target.graph_view import GraphView
 
 
 def is_constant(node: ir.Node) -> bool:
     """A Constant node: the format's other way of writing an initializer. It has no place and costs nothing."""
-    return _is_constant_node(node)  # type: ignore[arg-type]  # it reads names that both kinds of node have
+    return node.op_type == "Constant" and canonical_domain(node.domain) == ""
 
 
 def pins(graph: ir.Graph, costs: Costs) -> dict[ir.Node, int]:
@@ -118,10 +120,10 @@ def nothing_shared(found: Candidates) -> bool:
     return len(needed) == len(found.encoded.nodes)
 
 
-def egraph_view(found: Candidates, table: object, stand_in: Callable[[ir.Node], object]) -> EGraphView:
+def egraph_view(found: Candidates, table: ConstantTable, stand_in: Callable[[ir.Node], OperatorDef]) -> EGraphView:
     """The view of candidates; `stand_in` gives the definition that an opaque node is seen as."""
     opaque = {n.number: stand_in(n.node) for n in found.encoded.nodes if n.signature is None}
-    return EGraphView(found, table, opaque)  # type: ignore[arg-type]
+    return EGraphView(found, table, opaque)
 
 
 # ------------------------------------------------------------------------------------------------------ of a graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
@@ -13,7 +13,7 @@ import onnx_ir as ir
 from gerules.egraph.choices import Candidates
 from gerules.egraph.optimize import GraphTask, Outcome, optimize
 from gerules.errors import Difference
-from gerules.extract import Solution, solve
+from gerules.extract import Problem, Solution, solve
 from gerules.graph import save_model
 from gerules.graph.info import Info
 from gerules.graph.io import name_nodes, reload
@@ -177,10 +177,10 @@ class Rewriter:
         self.slack += max(0.0, solution.cost[0] - solution.lower_bound[0])
         return solution.choice
 
-    def solve(self, problem: object) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         started = time.monotonic()
         limit = max(LEAST_SECONDS, self.options.time_limit - self._spent)
-        solution = solve(problem, time_limit=limit)  # type: ignore[arg-type]
+        solution = solve(problem, time_limit=limit)
         self._spent += time.monotonic() - started
         self.methods[solution.method] = None
         self.stopped = self.stopped or (solution.stopped or "")
@@ -189,11 +189,11 @@ class Rewriter:
     def _total(self) -> tuple[float, ...]:
         return self._vector(all_graphs(self.subject.model.graph), self.infos)
 
-    def _vector(self, graphs: object, infos: Mapping[ir.Value, Info]) -> tuple[float, ...]:
+    def _vector(self, graphs: Iterable[ir.Graph], infos: Mapping[ir.Value, Info]) -> tuple[float, ...]:
         view = self.subject.view(infos)
         rows = [
             vector
-            for graph in graphs  # type: ignore[attr-defined]
+            for graph in graphs
             for node in graph
             if not is_constant(node)
             for vector in self.costs.vectors(view, node)
