@@ -16,7 +16,6 @@ from gerules.extract import Infeasible, Solution, solve
 from gerules.graph import infer_facts
 from gerules.graph.info import Info
 from gerules.graph.io import name_nodes, reload
-from gerules.partition.output import check_destination
 from gerules.pipeline.costs import TargetCosts
 from gerules.pipeline.delivery import Result, deliver
 from gerules.pipeline.options import Options
@@ -26,6 +25,7 @@ from gerules.pipeline.report import CostReport, Report
 from gerules.pipeline.rewriting import Rewriter, improved, made_counts
 from gerules.pipeline.rules import load_rules
 from gerules.pipeline.subject import Clock, Dimensions, Subject, count_nodes
+from gerules.pipeline.validation import check_outputs
 from gerules.target import load_target
 from gerules.target.graph_view import GraphView
 
@@ -41,7 +41,7 @@ def compile_model(path: str | Path, target: str, out: str | Path, options: Optio
     """
     options = options or Options()
     dimensions = Dimensions.of(options)
-    check_destination(out, force=options.force, keep=[path])
+    check_outputs(path, out, options)
     clock = Clock()
     options.progress("reading the rules")
     with clock.stage("rules"):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from gerules.graph import infer_facts
 from gerules.graph.io import name_nodes, reload
-from gerules.partition.output import check_destination
 from gerules.pipeline.costs import TargetCosts
 from gerules.pipeline.delivery import Result, deliver
 from gerules.pipeline.options import Options
@@ -14,6 +13,7 @@ from gerules.pipeline.placing import place
 from gerules.pipeline.report import CostReport, Report
 from gerules.pipeline.rules import load_rules
 from gerules.pipeline.subject import Clock, Dimensions, Subject, count_nodes
+from gerules.pipeline.validation import check_outputs
 from gerules.target import load_target
 
 
@@ -24,7 +24,7 @@ def partition_model(path: str | Path, target: str, out: str | Path, options: Opt
     """
     options = options or Options()
     dimensions = Dimensions.of(options)
-    check_destination(out, force=options.force, keep=[path])
+    check_outputs(path, out, options)
     clock = Clock()
     options.progress("reading the rules")
     with clock.stage("rules"):

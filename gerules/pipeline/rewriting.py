@@ -18,14 +18,13 @@ from gerules.graph import save_model
 from gerules.graph.info import Info
 from gerules.graph.io import name_nodes, reload
 from gerules.graph.structure import all_graphs
-from gerules.partition.output import check_destination
 from gerules.pipeline.costs import PlainCosts
 from gerules.pipeline.options import Options
 from gerules.pipeline.problems import egraph_view, is_constant, nothing_made, problem_of_candidates
 from gerules.pipeline.report import CostReport, Report
 from gerules.pipeline.rules import Loaded, load_rules
 from gerules.pipeline.subject import Clock, Dimensions, Subject, count_nodes
-from gerules.pipeline.validation import judge
+from gerules.pipeline.validation import check_outputs, judge
 
 LEAST_SECONDS = 0.5
 """What every graph may take for extraction, however much those before it took."""
@@ -39,7 +38,7 @@ def rewrite_model(path: str | Path, out: str | Path, options: Options | None = N
     """
     options = options or Options()
     dimensions = Dimensions.of(options)
-    check_destination(out, force=options.force, keep=[path])
+    check_outputs(path, out, options)
     clock = Clock()
     options.progress("reading the rules")
     with clock.stage("rules"):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from gerules.errors import Diagnostic, Difference, Refused
+from gerules.errors import Diagnostic, Difference, Refused, UsageFault
+from gerules.partition.output import check_destination
 from gerules.pipeline.options import Options
 from gerules.pipeline.report import NOT_VALIDATED, Verdict
 from gerules.pipeline.subject import Dimensions
@@ -60,6 +61,14 @@ def judge(
     return Verdict.of(found)
 
 
-def kept(folder: str | Path | None) -> str:
-    """What to say of results that were kept though they differ."""
-    return f"what was made lies in {folder}" if folder is not None else ""
+def check_outputs(path: str | Path, out: str | Path, options: Options) -> None:
+    """Before any work: whether the destination, and that of what differs, may be written. Raises UsageFault (GR659,
+    GR704)."""
+    check_destination(out, force=options.force, keep=[path])
+    failed = options.keep_failed
+    if failed is None:
+        return
+    check_destination(failed, force=options.force, keep=[path])
+    if Path(failed).resolve() == Path(out).resolve():
+        message = f"--keep-failed {failed} is the destination of the result"
+        raise UsageFault(Diagnostic("GR704", message, hint="name another folder for what differs"))

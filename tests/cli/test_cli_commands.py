@@ -288,6 +288,16 @@ def test_a_filled_folder_is_refused_without_force_and_replaced_whole_with_it(tmp
     assert "old.txt" not in everything(out)
 
 
+def test_what_differs_goes_to_a_folder_of_its_own(tmp_path: Path) -> None:
+    model, filled = write_model(tmp_path), tmp_path / "filled"
+    filled.mkdir()
+    write_text(filled, "old.txt", "precious")
+    for folder in (filled, tmp_path / "out"):
+        result = gerules("rewrite", model, "-o", tmp_path / "out", "--keep-failed", folder)
+        assert result.exit_code == Exit.USAGE
+    assert everything(tmp_path) == ["filled/old.txt", "model.onnx"]
+
+
 def test_the_output_may_not_be_the_input(tmp_path: Path) -> None:
     model = write_model(tmp_path)
     before = model.read_bytes()
