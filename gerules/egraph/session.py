@@ -232,11 +232,18 @@ class Session:
         found = self.run_state.contradictions
         if found:
             first = found[0]
+            fired = sorted(self.fired, key=lambda rule: (not rule.startswith("user/"), rule))
+            named = ", ".join(fired[:8]) + (f" and {len(fired) - 8} more" if len(fired) > 8 else "")
             raise Refused(
                 Diagnostic(
                     "GR530",
                     f"two things that are said of one value cannot both hold: {first.first} and {first.second}",
-                    hint="a rule that took part is wrong, or a promise (--dim, --assume) or a declared shape is",
+                    hint=(
+                        f"a rule that fired is wrong ({named}): try --disable; "
+                        if fired
+                        else "what the graph declares and what it computes disagree; "
+                    )
+                    + "or a promise (--dim, --assume) or a declared shape is",
                 )
             )
 

@@ -16,6 +16,7 @@ from gerules.extract.problem import METHODS, Infeasible, Problem, Solution, chec
 from gerules.extract.search import search
 from gerules.extract.states import State, cost_of, needed, translate
 from gerules.extract.swap import Swapper
+from gerules.extract.trim import trimmed
 
 INPUT_SHARE = 0.4  # of the time, at most, for placing the input graph
 
@@ -41,6 +42,7 @@ def solve(problem: Problem, *, time_limit: float = 10.0, limits: Limits | None =
     cut it. Raises Infeasible where the roots cannot be made, ValueError where the problem is malformed.
     """
     check(problem)
+    problem, cut = trimmed(problem)
     clock = Clock(time_limit)
     limits = limits or Limits()
     model = build_model(problem)
@@ -57,6 +59,8 @@ def solve(problem: Problem, *, time_limit: float = 10.0, limits: Limits | None =
         before, given = cost, (choice, engine)
     bound = cost if found.bound >= found.cost else min(cost, model.packing.unpack(found.bound))
     method, stopped = found.method, "time" if clock.timed else found.stopped
+    if cut:  # a bound on what was kept is none on what was left out
+        bound, stopped = (0.0,) * len(cost), stopped or "size"
     if given is not None and before <= cost:
         choice, engine = given
         cost, method = before, "input"

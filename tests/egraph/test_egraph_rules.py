@@ -302,6 +302,7 @@ def test_a_wrong_rule_that_contradicts_shapes_is_refused_with_both(tmp_path: Pat
     [diagnostic] = caught.value.diagnostics
     assert diagnostic.code == "GR530"
     assert "f32[3,4]" in diagnostic.message and "f32[4,3]" in diagnostic.message
+    assert diagnostic.hint is not None and "user/mine.wrong" in diagnostic.hint
 
 
 def test_an_unknown_schedule_is_refused_by_name(tmp_path: Path) -> None:
