@@ -213,5 +213,8 @@ def test_five_thousand_rules_are_checked_and_loaded(tmp_path: Path) -> None:
 def test_five_thousand_rules_that_can_all_fire(tmp_path: Path) -> None:
     lines = [f"rewrite r{i}: Mul(Relu(x), const({i}.5)) => Relu(Mul(x, const({i}.5)))" for i in range(5000)]
     rules = write_text(tmp_path, "many.rules", "\n".join(["opset ai.onnx 17", *lines]))
-    result = gerules("rewrite", write_model(tmp_path), "--rules", rules, "-o", tmp_path / "out.onnx")
+    head = '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3] x) => (float[2, 3] y) <float h = {3.5}>'
+    model = write_model(tmp_path, head + " { r = Relu(x) y = Mul(r, h) }")
+    result = gerules("rewrite", model, "--rules", rules, "-o", tmp_path / "out.onnx")
     assert result.exit_code == Exit.DONE, result.output[-2000:]
+    assert "user/many.r3 " in result.output
