@@ -26,6 +26,7 @@ from gerules.egraph.query import (
     Many,
     Misfit,
     NodeTerm,
+    NotYet,
     Output,
     Query,
     Tensor,
@@ -72,6 +73,8 @@ class Lowering:
     """Whether a semantic version can occur at all (in the graph, or on the way of a rule)."""
     instances: list[Instance] = field(default_factory=list)
     not_yet: list[Diagnostic] = field(default_factory=list)
+    _built: set[str] = field(default_factory=set)
+    _misfits: dict[str, Misfit] = field(default_factory=dict)
 
     def rewrite(self, rule: ast.Rewrite, file: ast.RuleFile) -> None:
         """Adds the instances of one rewrite, both directions where it has two."""
@@ -84,6 +87,12 @@ class Lowering:
                 self._alternatives(
                     full, params, mark, file, partial(self._rewrite, left=left, right=right, when=rest), rule
                 )
+        self._some_instance(full)
+
+    def _some_instance(self, full: str) -> None:
+        """Refuses a rule that fits no member of its classes."""
+        if full in self._misfits and full not in self._built:
+            raise refuse(full, self._misfits[full])
 
     def fact(self, rule: ast.Fact, file: ast.RuleFile) -> None:
         """Adds the instances of a fact about shapes or contents; ground facts are none."""
@@ -120,14 +129,15 @@ class Lowering:
             query = self._query(params, file, chooser)
             try:
                 made, action = build(query)
+                self._built.add(full)
                 choice = ";".join(map(str, chooser.taken))
                 name = full + mark + (f"[{label}{':' if choice and label else ''}{choice}]" if label or choice else "")
                 self._finish(name, full, file.ruleset, query, made, action)
             except Misfit as fault:
-                if isinstance(fault.where, ast.Node) and len(rule.over) and _class_misfit(fault):
-                    pass
-                else:
+                # A member of a class may lack what the rule names: then it has no instance.
+                if not rule.over or isinstance(fault, NotYet):
                     raise refuse(full, fault) from None
+                self._misfits.setdefault(full, fault)
             except _Skip:
                 pass
             if not chooser.next():
@@ -629,11 +639,6 @@ def tells_info(conclusion: ast.Expr) -> bool:
         case ast.Compare(op="==", left=ast.Name(), right=ast.Call(head=ast.Name(id=("dims" | "dim")))):
             return True
     return False
-
-
-def _class_misfit(fault: Misfit) -> bool:
-    """A member of a class may lack the operand or attribute that the rule names; then it has no instance."""
-    return True
 
 
 def _same_call(query: Query, made: str) -> bool:

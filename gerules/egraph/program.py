@@ -87,6 +87,10 @@ class _RunFacts(DimFacts):
         return self._now.known(dim)
 
 
+LATER = frozenset({"GR502", "GR511"})
+"""Rules that need what comes later (registries that are not loaded, `iota`): they have no instance, and say so."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """Names of a file as the e-graph resolves them: one definition for an operator symbol."""
@@ -469,9 +473,11 @@ def lower(
             lowering.fact(fact, file)
         except GerulesError as error:
             faults += error.diagnostics
-    if faults:
-        raise GerulesError(faults)
-    return lowering.instances, lowering.not_yet
+    errors = [f for f in faults if f.code not in LATER]
+    if errors:
+        raise GerulesError(errors)
+    later = [replace(f, severity="warning") for f in faults]
+    return lowering.instances, [*lowering.not_yet, *later]
 
 
 def producible(instances: Sequence[Instance], constructors: Iterable[str]) -> list[Instance]:

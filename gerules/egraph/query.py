@@ -27,9 +27,17 @@ VALUE_TERMS = frozenset({"const", "splat", "dims", "dim", "iota"})
 class Misfit(Exception):
     """The instance cannot exist: an operand, attribute or version that the operator does not have."""
 
+    code = "GR501"
+
     def __init__(self, message: str, where: ast.Node) -> None:
         super().__init__(message)
         self.message, self.where = message, where
+
+
+class NotYet(Misfit):
+    """A construct of the language that rules cannot use yet."""
+
+    code = "GR511"
 
 
 # ------------------------------------------------------------------------------------------------------- bindings
@@ -246,7 +254,7 @@ class Query:
         """`const(v)`, `splat(v, s)`, `dims(s)`, `dim(d)` as patterns."""
         term = self.fresh("t")
         if kind == "iota":
-            raise Misfit("`iota` is not yet there in patterns", call)
+            raise NotYet("`iota` is not yet there in patterns", call)
         if kind == "const":
             column = self.fresh("k")
             self.atoms.append(f"(= {term} (K {column}))")
@@ -509,6 +517,8 @@ class Query:
                 return f"(Out {self.build_node(base).term} {self.place(index)})"
             case ast.Call(head=ast.Name(id=kind)) if kind in VALUE_TERMS:
                 return self.build_value(kind, expr, dtype)
+            case ast.Call(head=ast.Name(id="body")):
+                raise NotYet("`body` is not yet there: bodies of functions come with conversion", expr)
             case ast.Call():
                 signature = self.head(expr)
                 if signature is None:
@@ -519,6 +529,8 @@ class Query:
         raise Misfit("a right side is made of operators, variables and values", expr)
 
     def build_node(self, expr: ast.Expr) -> NodeTerm:
+        if isinstance(expr, ast.Call) and expr.head == ast.Name("body"):
+            raise NotYet("`body` is not yet there: bodies of functions come with conversion", expr)
         if isinstance(expr, ast.Name):
             bound = self.env.get(expr.id)
             if isinstance(bound, NodeTerm):
@@ -548,7 +560,7 @@ class Query:
             return f"(Known {self.output(Output(first, 'splat', dtype, call.operands[1]))})"
         if kind in ("dims", "dim"):
             return f"(Known {self.output(Output(first, kind, dtype if asked is not None else 'i64'))})"
-        raise Misfit("`iota` is not yet there on right sides", call)
+        raise NotYet("`iota` is not yet there on right sides", call)
 
     def output(self, output: Output) -> str:
         for term, known in self.outputs:
@@ -760,4 +772,4 @@ def quoted(text: str) -> str:
 
 
 def refuse(rule: str, fault: Misfit) -> Refused:
-    return Refused(Diagnostic("GR501", f"rule {rule}: {fault.message}", span=fault.where.span))
+    return Refused(Diagnostic(fault.code, f"rule {rule}: {fault.message}", span=fault.where.span))

@@ -50,6 +50,8 @@ def check_rules(paths: Sequence[str | Path], *, examples: bool = True, progress:
     found += [d for d in diagnostics if _file(d) in shown or _file(d) is None]
     if not any(d.severity == "error" for d in found):
         found += pending(program, shown)
+    if not any(d.severity == "error" for d in found):
+        found += _lowered(program, shown)
     files = [f for f in program.files if f.path in shown]
     rules = sum(1 for entry in program.rewrites.values() if entry.file.path in shown)
     count = sum(1 for entry in program.examples if entry.file.path in shown)
@@ -62,6 +64,24 @@ def check_rules(paths: Sequence[str | Path], *, examples: bool = True, progress:
 
 def _file(diagnostic: Diagnostic) -> str | None:
     return diagnostic.span.file if diagnostic.span is not None else diagnostic.file
+
+
+def _lowered(program: Program, shown: set[str]) -> list[Diagnostic]:
+    """What only shows when the rules are made into those of the e-graph."""
+    from gerules.egraph.host import Host
+    from gerules.egraph.program import context, knowledge, lower
+    from gerules.verify.examples import LATER, WINDOW
+
+    known, host = knowledge(program), Host()
+    rewrites = [(e.statement, e.file) for e in program.rewrites.values() if e.file.path in shown]
+    facts = [(e.statement, e.file) for e in program.facts.values() if e.file.path in shown]
+    try:
+        _, diagnostics = lower(known, host, context(program, known.ground, host), rewrites, facts, WINDOW)
+        return diagnostics
+    except GerulesError as error:
+        return [d for d in error.diagnostics if d.code not in LATER]
+    finally:
+        host.close()
 
 
 def _examples(program: Program, shown: set[str]) -> list[Diagnostic]:

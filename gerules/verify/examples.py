@@ -31,7 +31,7 @@ from gerules.static import Context, TensorView, Unknown, compile_condition, comp
 from gerules.verify.terms import Evaluation, evaluate_term
 
 WINDOW = (1, 10_000)
-LATER = ("GR403", "GR502", "GR504", "GR640")
+LATER = ("GR403", "GR502", "GR504", "GR511", "GR640")
 """Rules that need relations over e-classes, or registries that are not loaded: they say "not yet"."""
 
 

@@ -318,3 +318,11 @@ def test_a_deep_chain_goes_through_without_recursion(tmp_path: Path) -> None:
     after = parse(text)
     run(after, engine(tmp_path, "opset ai.onnx 17\nrewrite r: Identity(x) => x"))
     assert kinds(after) == ["Neg"] * 1500 + ["Abs"]
+
+
+def test_a_rule_that_fits_no_member_of_its_class_is_refused(tmp_path: Path) -> None:
+    rule = "opset ai.onnx 17\nclass Some = Relu | Neg\nrewrite r[f in Some]: f(x) => RandomNormalLike(x)"
+    with pytest.raises(GerulesError) as caught:
+        engine(tmp_path, rule).compiled(17, ())
+    [diagnostic] = caught.value.diagnostics
+    assert diagnostic.code == "GR501" and "impure" in diagnostic.message
