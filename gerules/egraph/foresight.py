@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from gerules.dsl import ast
 from gerules.dsl.program import Entry, Program
+from gerules.egraph.answers import known_entries, read
 from gerules.egraph.encode import NO_VALUE, Encoded, Loaded
 from gerules.egraph.fold import fold
 from gerules.egraph.ground import Ground, Scope
 from gerules.egraph.host import Run
-from gerules.egraph.lower import known_entries, read, tells_info
+from gerules.egraph.lower import tells_info
 from gerules.egraph.signature import Signature, Signatures
 from gerules.egraph.texts import as_array, node_texts
 from gerules.errors import GerulesError

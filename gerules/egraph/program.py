@@ -18,8 +18,8 @@ from gerules.egraph import host as hosting
 from gerules.egraph.ground import Ground, Row
 from gerules.egraph.host import NO, Host
 from gerules.egraph.lower import Instance, Lowering, ruleset_name
-from gerules.egraph.query import quoted
 from gerules.egraph.signature import Signature, Signatures
+from gerules.egraph.terms import quoted
 from gerules.egraph.texts import node_texts
 from gerules.errors import Diagnostic, GerulesError, InternalFault
 from gerules.graph import constants

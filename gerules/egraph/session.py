@@ -15,8 +15,8 @@ from gerules.egraph.encode import Encoded, info_rows, load_rules
 from gerules.egraph.host import Run
 from gerules.egraph.lower import ruleset_name
 from gerules.egraph.program import Compiled
-from gerules.egraph.query import quoted
 from gerules.egraph.signature import Signature
+from gerules.egraph.terms import quoted
 from gerules.errors import Diagnostic, Refused
 from gerules.graph.info import Info
 

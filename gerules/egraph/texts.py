@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gerules.egraph.signature import RESULTS, Signature
+from gerules.graph import attributes
 from gerules.graph.dims import Dim
 from gerules.graph.dtypes import NAME_OF_NUMBER, NUMBERS, numpy_dtype
 from gerules.graph.info import Info
@@ -20,8 +21,6 @@ from gerules.registry.text import (
     parse_float,
     parse_floats,
     parse_ints,
-    parse_strs,
-    unescape,
 )
 from gerules.static import Unknown
 
@@ -30,26 +29,15 @@ EMPTY = "\\e"
 
 
 def parse_value(kind: str, text: str) -> object:
-    """The value of an attribute column; None where it is not set."""
+    """The value of a column as rules see it; None where it is not set. Element types and constants stay texts."""
     if text == "":
         return None
-    match kind:
-        case "int":
-            return int(text)
-        case "float":
-            return parse_float(text)
-        case "str":
-            return "" if text == EMPTY else unescape(text)
-        case "ints":
-            return parse_ints(text)
-        case "floats":
-            return parse_floats(text)
-        case "strs":
-            return parse_strs(text)
-        case "shape":
-            return tuple(_extent(item) for item in _items(text))
-        case "mask":
-            return frozenset(parse_ints(text))
+    if kind == "shape":
+        return tuple(_extent(item) for item in _items(text))
+    if kind == "mask":
+        return frozenset(parse_ints(text))
+    if kind in ("int", "float", "str", "ints", "floats", "strs"):
+        return attributes.parse_value(kind, text)
     return text
 
 

@@ -16,12 +16,14 @@ import numpy as np
 
 from gerules.dsl import ast
 from gerules.dsl.program import Entry, Program
+from gerules.egraph.answers import encode_output
 from gerules.egraph.host import Run
-from gerules.egraph.lower import encode_output, literal
+from gerules.egraph.lower import literal
 from gerules.egraph.program import CappedScope, Compiled, Knowledge, compile_rules, guarded, knowledge
-from gerules.egraph.query import Chooser, Misfit, NodeTerm, Output, Query, Tensor, quoted
+from gerules.egraph.query import Query
 from gerules.egraph.session import Limits, Session, _Clock
 from gerules.egraph.signature import Signature
+from gerules.egraph.terms import Chooser, Misfit, NodeTerm, Output, Tensor, quoted
 from gerules.errors import Diagnostic, GerulesError, Span
 from gerules.graph.constants import ConstantTable
 from gerules.graph.dims import Dim, DimFacts
