@@ -23,7 +23,7 @@ from gerules.pipeline.placing import Placement, place
 from gerules.pipeline.problems import egraph_view, nothing_made, nothing_shared, pins, problem_of_candidates
 from gerules.pipeline.report import CostReport, Report
 from gerules.pipeline.rewriting import Rewriter, improved, made_counts
-from gerules.pipeline.rules import load_rules
+from gerules.pipeline.rules import rules_of
 from gerules.pipeline.subject import Clock, Dimensions, Subject, count_nodes
 from gerules.pipeline.validation import check_outputs
 from gerules.target import load_target
@@ -45,14 +45,7 @@ def compile_model(path: str | Path, target: str, out: str | Path, options: Optio
     clock = Clock()
     options.progress("reading the rules")
     with clock.stage("rules"):
-        loaded = load_rules(
-            options.rules,
-            only_rules=options.only_rules,
-            enable=options.enable,
-            disable=options.disable,
-            schedule=options.schedule,
-            target=target,
-        )
+        loaded = rules_of(options, target)
         machine = load_target(loaded.program, target, dimensions.sizes)
     options.progress("reading the model")
     with clock.stage("read"):

@@ -22,7 +22,7 @@ from gerules.pipeline.costs import PlainCosts
 from gerules.pipeline.options import Options
 from gerules.pipeline.problems import egraph_view, is_constant, nothing_made, problem_of_candidates
 from gerules.pipeline.report import CostReport, Report
-from gerules.pipeline.rules import Loaded, load_rules
+from gerules.pipeline.rules import Loaded, rules_of
 from gerules.pipeline.subject import Clock, Dimensions, Subject, count_nodes
 from gerules.pipeline.validation import check_outputs, judge
 
@@ -42,13 +42,7 @@ def rewrite_model(path: str | Path, out: str | Path, options: Options | None = N
     clock = Clock()
     options.progress("reading the rules")
     with clock.stage("rules"):
-        loaded = load_rules(
-            options.rules,
-            only_rules=options.only_rules,
-            enable=options.enable,
-            disable=options.disable,
-            schedule=options.schedule,
-        )
+        loaded = rules_of(options)
     options.progress("reading the model")
     with clock.stage("read"):
         subject = Subject.load(path, loaded.program, dimensions)

@@ -19,6 +19,7 @@ from gerules.dsl.program import Entry, Program, RuleSource, load_program, shippe
 from gerules.dsl.suggest import did_you_mean
 from gerules.egraph.optimize import Engine, RuleSet
 from gerules.errors import Diagnostic, UsageFault
+from gerules.pipeline.options import Options
 from gerules.registry import onnx_registry
 from gerules.static import known_functions
 
@@ -39,6 +40,18 @@ class Loaded:
     on: tuple[str, ...]
     engine: Engine
     notes: tuple[str, ...] = ()
+
+
+def rules_of(options: Options, target: str | None = None) -> Loaded:
+    """The rules that a run's options turn on."""
+    return load_rules(
+        options.rules,
+        only_rules=options.only_rules,
+        enable=options.enable,
+        disable=options.disable,
+        schedule=options.schedule,
+        target=target,
+    )
 
 
 def load_rules(

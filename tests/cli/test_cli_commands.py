@@ -356,7 +356,7 @@ def test_a_fault_of_gerules_says_how_to_report_it(tmp_path: Path, monkeypatch: p
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(rewriting, "load_rules", broken)
+    monkeypatch.setattr(rewriting, "rules_of", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = gerules("rewrite", write_model(tmp_path), "-o", tmp_path / "out.onnx")
     assert result.exit_code == Exit.INTERNAL
@@ -369,7 +369,7 @@ def test_an_interrupt_ends_without_a_traceback(tmp_path: Path, monkeypatch: pyte
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rewriting, "load_rules", interrupted)
+    monkeypatch.setattr(rewriting, "rules_of", interrupted)
     result = gerules("rewrite", write_model(tmp_path), "-o", tmp_path / "out.onnx")
     assert result.exit_code == 130
     assert everything(tmp_path) == ["model.onnx"]
