@@ -17,8 +17,8 @@ STATUSES: Final[tuple[Status, ...]] = ("proved", "proved bounded", "tested", "un
 class Proof:
     """What the prover found of one case.
 
-    `proved` and `proved bounded` say in `scope` for which ranks and sizes (`ranks 0 to 3, all sizes`). `unknown` has its
-    `reason`. `refuted` is only a suspicion: `model` are sizes and values that the caller has to replay.
+    `proved` and `proved bounded` say in `scope` for which ranks and sizes (`ranks 0 to 3, all sizes`). `unknown` has
+    its `reason`. `refuted` is only a suspicion: `model` are sizes and values that the caller has to replay.
     """
 
     status: Status
@@ -49,7 +49,10 @@ class CaseVerdict:
 
 @dataclass(frozen=True)
 class RuleVerdict:
-    """What is known of one rule: the worst of its cases. `kind` is rewrite, fact, merge, group, engine, transfer, deny."""
+    """What is known of one rule: the worst of its cases.
+
+    `kind` is rewrite, fact, merge, group, engine, transfer or deny; `key` a hash of all that the verdict depends on.
+    """
 
     rule: str
     kind: str
