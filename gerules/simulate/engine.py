@@ -14,7 +14,7 @@ from gerules.simulate.faults import fault, node_fault
 from gerules.simulate.kernel import FAST, Mode, NodeSpec, Run
 from gerules.simulate.opaque import OpaqueValues
 from gerules.simulate.plan import Plan, Scope, draft_graph, undefined
-from gerules.simulate.schema import find_schema, known_domain
+from gerules.simulate.schema import find_schema, is_computable
 from gerules.simulate.selection import Selector
 from gerules.simulate.values import Value, describe, normalise
 
@@ -122,7 +122,7 @@ def has_opaque(model: ir.Model) -> bool:
 def is_opaque(node: ir.Node, model: ir.Model) -> bool:
     """Whether the node's operator has neither a schema's domain nor a body in the model."""
     domain = "" if node.domain == "ai.onnx" else node.domain
-    return not known_domain(domain) and node.op_identifier() not in model.functions
+    return not is_computable(domain, node.op_type) and node.op_identifier() not in model.functions
 
 
 _SINGLE = Selector()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -15,10 +15,20 @@ from gerules.simulate.values import Value, ValueType, element_name_of_number, no
 
 Schema = Any  # onnx.defs.OpSchema has no usable stubs
 
+OWN_DOMAIN: Final = "gerules"
+_OWN: Final[Mapping[str, frozenset[str]]] = {
+    "Window": frozenset({"start", "stop", "step"}),
+    "Padding": frozenset({"low", "high", "interior"}),
+    "Broadcast": frozenset({"axes", "extents"}),
+}
+"""Operators of rules that can be computed, with their attributes. The rest of the domain (the nodes at the borders of
+partitions) is opaque."""
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorSchema:
-    """The definition that governs an operator at an opset. `defaults` are Python values as in `NodeSpec`."""
+    """The definition that governs an operator at an opset. `defaults` are Python values as in `NodeSpec`; `raw` is
+    None for the operators of rules, which ONNX does not have."""
 
     domain: str
     op: str
@@ -32,6 +42,9 @@ class OperatorSchema:
 @lru_cache(maxsize=8192)
 def find_schema(domain: str, op: str, opset: int) -> OperatorSchema | None:
     """The schema in force at `opset`, None where the operator is unknown there (or the domain has no schemas)."""
+    if domain == OWN_DOMAIN:
+        attributes = _OWN.get(op)
+        return OperatorSchema(domain, op, 1, {}, attributes, False, None) if attributes is not None else None
     try:
         raw: Schema = onnx.defs.get_schema(op, opset, domain)
     except onnx.defs.SchemaError:
@@ -57,6 +70,11 @@ def find_schema(domain: str, op: str, opset: int) -> OperatorSchema | None:
 def known_domain(domain: str) -> bool:
     """Whether the installed ONNX has schemas in this domain."""
     return any(s.domain == domain for s in onnx.defs.get_all_schemas())
+
+
+def is_computable(domain: str, op: str) -> bool:
+    """Whether an operator has a schema's domain, or is one of the rules' own that have a kernel."""
+    return known_domain(domain) or (domain == OWN_DOMAIN and op in _OWN)
 
 
 def python_attribute(proto: AttributeProto) -> Any:
@@ -132,7 +150,7 @@ def make_node_proto(spec: Any, attributes: Mapping[str, Any]) -> onnx.NodeProto:
     node.input.extend(f"i{k}" for k in range(spec.operands))
     node.output.extend(f"o{k}" for k in range(spec.results))
     schema = find_schema(spec.domain, spec.op, spec.opset)
-    kinds = {n: int(a.type.value) for n, a in schema.raw.attributes.items()} if schema else {}
+    kinds = {n: int(a.type.value) for n, a in schema.raw.attributes.items()} if schema and schema.raw else {}
     for name, value in attributes.items():
         node.attribute.append(attribute_proto(name, value, kinds.get(name)))
     return node

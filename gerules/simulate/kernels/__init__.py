@@ -2,6 +2,7 @@
 
 from gerules.simulate.kernels import (
     attention,
+    canonical,
     cast,
     control,
     conv,
@@ -23,6 +24,7 @@ from gerules.simulate.kernels import (
 
 __all__ = [
     "attention",
+    "canonical",
     "cast",
     "control",
     "conv",
