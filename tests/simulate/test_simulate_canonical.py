@@ -98,3 +98,13 @@ def test_a_broadcast_stretches_its_axes_alone() -> None:
 def test_nodes_at_borders_stay_opaque() -> None:
     with pytest.raises(SimulationFault):
         _run("PlaceHolder", [], peerIndex=0)
+
+
+def test_a_reflection_longer_than_its_axis_fails() -> None:
+    """As onnxruntime has it: the specification does not say what lies behind the second edge."""
+    x = np.arange(3.0)
+    found = evaluate_node("", "Pad", 21, {"mode": "reflect"}, [x, np.array([2, 2])], 1)[0]
+    assert found.tolist() == [2, 1, 0, 1, 2, 1, 0]
+    for amounts in ([3, 0], [0, 3]):
+        with pytest.raises(NodeFault):
+            evaluate_node("", "Pad", 21, {"mode": "reflect"}, [x, np.array(amounts)], 1)

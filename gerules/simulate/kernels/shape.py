@@ -251,8 +251,8 @@ def _source(size: int, before: int, after: int, mode: str) -> Array:
         return np.clip(at, 0, size - 1)
     if mode == "wrap":
         return np.asarray(at % size)
-    if size == 1:
-        return np.zeros_like(at)
+    if before >= size or after >= size:  # as onnxruntime has it; the specification does not say
+        raise ValueError(f"{max(before, after)} elements cannot be reflected from an axis of size {size}")
     period = 2 * (size - 1)
     at = at % period
     return np.asarray(np.where(at < size, at, period - at))
