@@ -89,6 +89,17 @@ def run_rewrite(flags: Mapping[str, Any]) -> int:
     return _report(report, flags)
 
 
+def run_convert(flags: Mapping[str, Any]) -> int:
+    from gerules.pipeline import convert_model
+    from gerules.pipeline.converting import wanted_versions
+
+    wanted = wanted_versions(flags["opset"])
+    with progress() as told:
+        options = _options({**flags, "time_limit": 10.0}, told)
+        report = convert_model(flags["model"], flags["output"], wanted, options, ir_version=flags["ir_version"])
+    return _report(report, flags)
+
+
 def run_partition(flags: Mapping[str, Any]) -> int:
     from gerules.pipeline import partition_model
 

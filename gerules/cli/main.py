@@ -69,6 +69,16 @@ _run_flags: Callable[[Any], Any] = _flags(
     click.option("--no-validate", is_flag=True, help="Write the result unchecked; the report says so."),
     click.option("--keep-failed", type=click.Path(path_type=Path), metavar="DIR", help="Keep what differs there."),
 )  # fmt: skip
+_check_flags: Callable[[Any], Any] = _flags(
+    _many("--seed", "INT", "A seed of the random inputs of validation.  [default: 0, 1]"),
+    click.option("--no-validate", is_flag=True, help="Write the result unchecked; the report says so."),
+    click.option("--keep-failed", type=click.Path(path_type=Path), metavar="DIR", help="Keep what differs there."),
+)
+_convert_rule_flags: Callable[[Any], Any] = _flags(
+    _many("--rules", "PATH", "A rule file, or a folder of them, beside the shipped ones."),
+    _many("--enable", "NAME|WORD", "Switch rules on: a rule, a ruleset, or reassociates, finite."),
+    _many("--disable", "NAME", "Switch rules off: a rule or a ruleset."),
+)
 _border = click.option(
     "--border-nodes", is_flag=True, help="Partitions with PlaceHolder and End nodes, for `gerules merge`."
 )
@@ -122,6 +132,24 @@ def rewrite(**flags: Any) -> None:
     from gerules.cli.commands import run_rewrite
 
     run_guarded(lambda: run_rewrite(flags), flags)
+
+
+@main.command(epilog="\b\nExample: gerules convert model.onnx --opset 13 -o older.onnx")
+@_model
+@_many("--opset", "N or DOMAIN=N", "The operator set to convert to; for each domain once.")
+@click.option("--ir-version", type=int, metavar="N", help="The IR version to write; else the model's own.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.onnx", help="A new file.")
+@_convert_rule_flags
+@_dim_flags
+@_check_flags
+@_force
+@_json
+@_debug
+def convert(**flags: Any) -> None:
+    """Convert MODEL to other operator sets, up or down, with its meaning kept."""
+    from gerules.cli.commands import run_convert
+
+    run_guarded(lambda: run_convert(flags), flags)
 
 
 @main.command(epilog="\b\nExample: gerules partition model.onnx --target generic -o out/")

@@ -50,9 +50,11 @@ def candidates(
     *,
     in_force: Callable[[Signature], OperatorDef | None],
     roots: Sequence[int],
+    keeps: Callable[[ENode, OperatorDef | None], bool] | None = None,
 ) -> Candidates:
-    """`in_force` gives the definition of a semantic version at the model's opset, None where it has another then.
-    `roots` are value numbers."""
+    """`in_force` gives the definition of a semantic version at the opset of the result, None where it has another then.
+    `roots` are value numbers. `keeps` says whether an e-node of the input graph may stay (None: all may, for they are
+    of the result's opset), by its definition there, None for an opaque one."""
     definitions: dict[int, OperatorDef] = {}
     found = Candidates(saturated, encoded, definitions)
     originals = _originals(saturated, encoded)
@@ -63,7 +65,11 @@ def candidates(
             definition = in_force(node.signature)
             if definition is None or (original is None and not admitted(definition, node, saturated)):
                 continue
+            if original is not None and keeps is not None and not keeps(node, definition):
+                continue
             definitions[index] = definition
+        elif keeps is not None and not keeps(node, None):
+            continue
         children = tuple(c for c in node.children if c is not None)
         wanted[index] = len(found.options)
         found.options.append(Candidate(NODE, node.cls, children, index, original))

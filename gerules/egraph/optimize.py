@@ -87,10 +87,11 @@ class Engine:
             self._known = knowledge(self.rules.program)
         return self._known
 
-    def compiled(self, opset: int, constructors: Iterable[str]) -> Compiled:
+    def compiled(self, opset: int, constructors: Iterable[str], target: int | None = None) -> Compiled:
         """The program for graphs of this opset of ai.onnx that hold these operators: rules that cannot fire on them,
-        nor on what other rules make of them, are left out."""
-        lowered = self._window(opset)
+        nor on what other rules make of them, are left out. `target` is the opset that is to be reached, where it is
+        another."""
+        lowered = self._window(opset, opset if target is None else target)
         wanted = producible(lowered.instances, constructors)
         key = (lowered.window, tuple(i.name for i in wanted))
         if key not in self._compiled:
@@ -113,15 +114,15 @@ class Engine:
             )
         return self._facts[promises.texts]
 
-    def _window(self, opset: int) -> _Lowered:
-        """All instances for graphs of an opset."""
+    def _window(self, *opsets: int) -> _Lowered:
+        """All instances for graphs of some opsets."""
         program = self.rules.program
         files = [
             int(version)
             for entry in program.rewrites.values()
             if entry.full in self.rules.rewrites and (version := entry.file.opset("ai.onnx")) is not None
         ]
-        window = (min([opset, *files]), max([opset, *files]))
+        window = (min([*opsets, *files]), max([*opsets, *files]))
         if window not in self._lowered:
             scheduled = self._scheduled()
             rewrites = [
@@ -212,7 +213,7 @@ def optimize(
     started = time.monotonic()
     infos: dict[ir.Value, Info] = dict(infer_facts(model, facts, table=table))
     outcome.spend("facts", time.monotonic() - started)
-    names = _Names(model)
+    names = Names(model)
     fixed = constant_values(model)
     pending: list[tuple[ir.Graph, str]] = [(model.graph, "")]
     while pending:
@@ -235,11 +236,11 @@ def _one(
     choose: Choose,
     define: Callable[[ir.Node], OperatorDef | None],
     fixed: frozenset[str] | None,
-    names: _Names,
+    names: Names,
     outcome: Outcome,
 ) -> None:
     started = time.monotonic()
-    constant = _constants(task, fixed)
+    constant = fixed_contents(task, fixed)
     signatures = engine.known.signatures
     encoded = encode(
         task.graph,
@@ -256,7 +257,7 @@ def _one(
     used = dict.fromkeys(f.constructor for f in encoded.relations.values() if f is not None)
     compiled = engine.compiled(task.opset, used)
     outcome.spend("compile", time.monotonic() - started)
-    saturated = _saturate(task, engine, compiled, encoded, outcome)
+    saturated = saturate(task, engine, compiled, encoded, outcome)
     started = time.monotonic()
     found = candidates(
         saturated,
@@ -285,7 +286,7 @@ def _one(
     outcome.spend("rebuild", time.monotonic() - started)
 
 
-def _saturate(task: GraphTask, engine: Engine, compiled: Compiled, encoded: Encoded, outcome: Outcome) -> Saturated:
+def saturate(task: GraphTask, engine: Engine, compiled: Compiled, encoded: Encoded, outcome: Outcome) -> Saturated:
     started = time.monotonic()
     with Session(compiled, Run(task.table, task.facts)) as session:
         session.load(encoded)
@@ -321,7 +322,7 @@ def _in_force(engine: Engine, signature: Signature, opset: int) -> OperatorDef |
     return definition
 
 
-def _constants(task: GraphTask, fixed: frozenset[str] | None) -> dict[ir.Value, str]:
+def fixed_contents(task: GraphTask, fixed: frozenset[str] | None) -> dict[ir.Value, str]:
     """The text of every value of fixed contents that the graph reads: initializers, constants, captured ones."""
     found: dict[ir.Value, str] = {}
     for name, value in task.graph.initializers.items():
@@ -351,7 +352,7 @@ def _outer(graph: ir.Graph) -> Iterator[ir.Value]:
                 yield value
 
 
-def _inline_known_branches(graph: ir.Graph, infos: Mapping[ir.Value, Info], names: _Names, outcome: Outcome) -> bool:
+def _inline_known_branches(graph: ir.Graph, infos: Mapping[ir.Value, Info], names: Names, outcome: Outcome) -> bool:
     """Replaces each node that picks a body by a condition of known contents by that body's nodes."""
     changed = False
     for node in list(graph):
@@ -379,7 +380,7 @@ def _known_branch(node: ir.Node, infos: Mapping[ir.Value, Info]) -> ir.Graph | N
     return attribute.as_graph()
 
 
-def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: _Names) -> None:
+def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: Names) -> None:
     """Moves a branch's nodes to where `node` stands; its results take over the names of the node's."""
     for value in list(branch.initializers.values()):
         del branch.initializers[value.name or ""]
@@ -408,7 +409,7 @@ def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: _Names) -> 
     graph.remove(node)
 
 
-class _Names:
+class Names:
     """Names that are free anywhere in a model."""
 
     def __init__(self, model: ir.Model) -> None:
@@ -434,4 +435,4 @@ class _Names:
         return name
 
 
-__all__ = ["Choose", "Engine", "GraphTask", "Outcome", "RuleSet", "optimize"]
+__all__ = ["Choose", "Engine", "GraphTask", "Names", "Outcome", "RuleSet", "fixed_contents", "optimize", "saturate"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gerules.pipeline.compiling import compile_model as compile_model
+    from gerules.pipeline.converting import convert_model as convert_model
     from gerules.pipeline.options import Options as Options
     from gerules.pipeline.partitioning import partition_model as partition_model
     from gerules.pipeline.report import Report as Report
@@ -19,6 +20,7 @@ _HOMES = {
     "Options": "options",
     "Report": "report",
     "compile_model": "compiling",
+    "convert_model": "converting",
     "load_rules": "rules",
     "partition_model": "partitioning",
     "rewrite_model": "rewriting",

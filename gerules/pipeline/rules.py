@@ -29,6 +29,9 @@ NOT_LOADED = ("broadcast/explicit", "broadcast/legality", "studies", "compat/ge"
 """Shipped families that are loaded only where the user names them: another dialect, experiments, and rules about
 registries that have to be given first."""
 ENGINES = "engines/"
+CONVERT, CLEANUP = "convert", "cleanup"
+"""The schedule of conversions, and the ruleset of which it runs only what computes constants: a converted model is no
+cleaned one."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,8 @@ def _loaded(
             continue
         if theirs and pending_rule(program, entry) is not None:
             continue
+        if schedule == CONVERT and not theirs and entry.ruleset == CLEANUP and not _computes(entry.statement):
+            continue
         on.append(full)
     failed = _failed_examples(program, {n for n in on if program.rewrites[n].ruleset in users})
     on = [n for n in on if n not in failed]
@@ -205,6 +210,11 @@ def _names(entry: Entry[ast.Rewrite], name: str) -> bool:
         or entry.ruleset.startswith(name + "/")
         or (name in EXACTNESS and statement.exactness == name)
     )
+
+
+def _computes(rule: ast.Rewrite) -> bool:
+    """Whether a rewrite replaces a node on constants by the constant that it computes."""
+    return isinstance(rule.right, ast.Call) and rule.right.head == ast.Name("const")
 
 
 def _check_names(program: Program, names: Sequence[str], flag: str) -> None:
