@@ -29,7 +29,7 @@ from gerules.graph.constants import ConstantTable
 from gerules.graph.dims import Dim, DimFacts
 from gerules.graph.info import Info
 from gerules.simulate import NodeFault, SimulationFault
-from gerules.static import Context, TensorView, Unknown, compile_condition, compile_expr
+from gerules.static import Context, TensorView, Unknown, compile_condition, compile_expr, free_names
 from gerules.verify.terms import Evaluation, evaluate_term
 
 WINDOW = (1, 10_000)
@@ -298,7 +298,18 @@ class _OnRewrite(_Judge):
         statement = self.rule.statement
         expanded = self.examples.program.expand_lets(condition)
         left = tuple(c for c in statement.when if c not in (condition, expanded))
-        return replace(statement, when=left) if len(left) < len(statement.when) else None
+        if len(left) == len(statement.when) or any(map(self._binds, (condition, expanded))):
+            return None
+        return replace(statement, when=left)
+
+    def _binds(self, condition: ast.Expr) -> bool:
+        """Whether a condition is what gives a name its value: `v == expr` with v nowhere else on the left or in a term."""
+        statement = self.rule.statement
+        if not isinstance(condition, ast.Compare) or condition.op != "==":
+            return False
+        terms = [statement.left, *(c for c in statement.when if isinstance(c, (ast.Call, ast.Bind)))]
+        given = {name for term in terms for name in free_names(term)}
+        return any(isinstance(s, ast.Name) and s.id not in given for s in (condition.left, condition.right))
 
     def _run(
         self, rewrites: Sequence[tuple[ast.Rewrite, ast.RuleFile]], key: object, right: ast.Expr | None, steps: int = 3
