@@ -303,7 +303,7 @@ class _OnRewrite(_Judge):
         return replace(statement, when=left)
 
     def _binds(self, condition: ast.Expr) -> bool:
-        """Whether a condition is what gives a name its value: `v == expr` with v nowhere else on the left or in a term."""
+        """Whether a condition is what gives a name its value: `v == expr` with v in no term."""
         statement = self.rule.statement
         if not isinstance(condition, ast.Compare) or condition.op != "==":
             return False
