@@ -141,6 +141,8 @@ class Knowledge:
     registry: Registry
     ground: Ground
     signatures: Signatures
+    kept: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
+    """What later rooms derive from a program once, by their own names for it."""
 
     def semantic(self, definition: OperatorDef) -> str:
         return self.signatures.of(definition).definition.key
@@ -170,9 +172,9 @@ def knowledge(program: Program) -> Knowledge:
             operator, name = row
             assert isinstance(operator, OperatorDef)
             for since in registry.versions(operator.domain, operator.name):
-                dtype_attributes.setdefault(registry.definition(operator.domain, operator.name, since).key, set()).add(
-                    str(name)
-                )
+                definition = registry.definition(operator.domain, operator.name, since)
+                if any(a.name == name and a.type == "int" for a in definition.attributes):  # Cast-1 has a word
+                    dtype_attributes.setdefault(definition.key, set()).add(str(name))
     impure = (
         frozenset(
             f"{d.domain}.{d.name}" if d.domain else d.name

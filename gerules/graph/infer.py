@@ -6,7 +6,7 @@ of which nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -109,9 +109,8 @@ def _infer(query: _Query) -> tuple[Info, ...]:
         if operand.constant_text is not None and is_inline(operand.constant_text):
             data[f"i{position}"] = tensor_proto(operand.constant_text)
     imports = {"": onnx.defs.onnx_opset_version(), definition.domain: int(definition.since)}
-    ask = _ask_body if definition.has_body and not schema.has_type_and_shape_inference_function else _ask_schema
     try:
-        found = ask(schema, node, types, data, imports)
+        found = _ask(definition, schema)(schema, node, types, data, imports)
     except Exception:  # whatever the inference of an operator raises, it says that this node is none
         return weak
     made = []
@@ -120,6 +119,45 @@ def _infer(query: _Query) -> tuple[Info, ...]:
         info = UNKNOWN if result is None else info_of_type(result, symbols)
         made.append(weak[position] if info == UNKNOWN else info)
     return tuple(made)
+
+
+def _ask(definition: OperatorDef, schema: Any) -> Callable[..., dict[str, onnx.TypeProto]]:
+    return _ask_body if definition.has_body and not schema.has_type_and_shape_inference_function else _ask_schema
+
+
+def refusal(
+    definition: OperatorDef, attributes: Mapping[str, str], operands: Sequence[Info | None], results: int
+) -> str | None:
+    """Why ONNX's inference rejects a node whose operands are known by type and shape; None where it does not."""
+    while operands and operands[-1] is None:
+        operands = operands[:-1]
+    if not _admitted(definition, operands):
+        return "the operator does not take these operands"
+    odd = out_of_range(definition, attributes, results)
+    if odd is not None:
+        return f"attribute {odd} is out of range"
+    schema = _schema(definition.domain, definition.name, definition.since)
+    if schema is None:
+        return None
+    outputs = max(results, sum(output.kind == REQUIRED for output in definition.outputs))
+    node = _node(definition, attributes, len(operands), [operand is None for operand in operands], outputs)
+    if node is None:
+        return None
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
+    for position, operand in enumerate(operands):
+        proto = type_proto(operand, {}, {}) if operand is not None else None
+        if operand is None or proto is None:
+            continue
+        types[f"i{position}"] = proto
+        if operand.constant_text is not None and is_inline(operand.constant_text):
+            data[f"i{position}"] = tensor_proto(operand.constant_text)
+    imports = {"": onnx.defs.onnx_opset_version(), definition.domain: int(definition.since)}
+    try:
+        _ask(definition, schema)(schema, node, types, data, imports)
+    except Exception as error:
+        return (str(error) or type(error).__name__).splitlines()[0]
+    return None
 
 
 def _ask_schema(
