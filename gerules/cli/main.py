@@ -19,6 +19,7 @@ Examples:
   gerules compile model.onnx --target ascend -o out/
   gerules rewrite model.onnx --dim N=1..64 -o better.onnx
   gerules check my.rules
+  gerules verify my.rules
 
 Exit status: 0 done; 1 this model or these rules cannot do it; 2 the command line cannot be understood;
 3 validation found a difference; 4 a fault of gerules itself."""
@@ -194,6 +195,50 @@ def check(**flags: Any) -> None:
     from gerules.cli.commands import run_check
 
     run_guarded(lambda: run_check(flags), flags)
+
+
+@main.command(
+    epilog="""\b
+Examples:
+  gerules verify my.rules                         every rule of the file, and keep the verdicts beside it
+  gerules verify rules/ --rule cleanup.drop_cast  one rule
+  gerules verify rules/ --fresh --compare         from nothing; fails where the recorded verdicts differ
+  gerules verify rules/ --mutate                  do the conditions matter? the score of each rule
+  gerules verify --replay witnesses/f.left.onnxtxt
+
+\b
+Verdicts: proved (for which ranks and sizes); proved bounded; tested (trials without a difference); unknown (why);
+refuted (with the smallest instance that was found).
+
+Exit status: 0 nothing is refuted; 1 a rule is refuted or applies to nothing, or a file cannot be read; 2 the command
+line cannot be understood; 3 --replay shows a difference."""
+)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option("--rule", metavar="NAME", help="Only this rule: its name, full name, ruleset, or a pattern with `*`.")
+@click.option("--trials", type=click.IntRange(min=1), default=200, show_default=True, help="Trials for each member.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of all draws.")
+@click.option("--seconds", type=click.FloatRange(min=0.01), metavar="S", help="How long a rule may take; else unknown.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+@click.option("--fresh", is_flag=True, help="Forget the recorded verdicts.")
+@click.option("--compare", is_flag=True, help="Verify anew, write nothing, fail where the recorded verdicts differ.")
+@click.option("--verdicts", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Read and keep verdicts there.  [default: VERDICTS.json beside the rules]")  # fmt: skip
+@click.option("--witness", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Save refuting instances there.  [default: witnesses/ beside the rules]")  # fmt: skip
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write JUnit XML.")
+@click.option("--mutate", is_flag=True, help="Change each rule a little; every change must be refuted.")
+@click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Run a saved witness.")
+@_json
+@click.option("--github", is_flag=True, help="Print diagnostics as annotations of a workflow.")
+@_debug
+def verify(**flags: Any) -> None:
+    """Prove or refute the rules in files (or folders of them): random instances first, then proofs.
+
+    A verdict is kept until the rule, or something that it rests on, changes.
+    """
+    from gerules.cli.verifying import run_verify
+
+    run_guarded(lambda: run_verify(flags), flags)
 
 
 def entry() -> None:

@@ -1,0 +1,198 @@
+"""Work in processes of its own: a rule that hangs or crashes loses its process, and the next goes on.
+
+A unit is some cases of one rule, or a statement that is no rewrite; its results depend on nothing but the rule and the
+settings, so the number of processes and the order of units change nothing but the time.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from gerules.dsl.program import RuleSource, load_program
+from gerules.egraph.program import Knowledge, knowledge
+from gerules.registry import onnx_registry
+from gerules.static import known_functions
+from gerules.verify.assess import Settings, Tools, assess_case, assess_law
+from gerules.verify.case import Case, cases_of
+from gerules.verify.verdict import CaseVerdict
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The cases `first` to `last` (exclusive) of a rewrite, or all of a statement of another kind (`last` 0)."""
+
+    kind: str
+    full: str
+    first: int = 0
+    last: int = 0
+
+
+Done = Callable[[Unit, Sequence[CaseVerdict], str], None]
+"""Is told of each unit that is through: what was found, and why it ended early ("" for it did not, "time", "crash")."""
+
+
+def run_unit(
+    known: Knowledge, unit: Unit, settings: Settings, tools: Tools, kept: dict[str, list[Case]]
+) -> Iterator[CaseVerdict]:
+    """The verdicts of one unit, one by one. `kept` holds the cases of the rule last seen."""
+    if unit.kind != "rewrite":
+        yield from assess_law(known, unit.kind, unit.full, settings, tools)
+        return
+    if unit.full not in kept:
+        kept.clear()
+        kept[unit.full] = list(cases_of(known, known.program.rewrites[unit.full]))
+    for case in kept[unit.full][unit.first : unit.last]:
+        yield assess_case(case, known, settings, tools)
+
+
+def run_here(known: Knowledge, units: Sequence[Unit], settings: Settings, tools: Tools, done: Done) -> None:
+    """All units one after the other in this process: no limit of time, no protection."""
+    kept: dict[str, list[Case]] = {}
+    for unit in units:
+        done(unit, list(run_unit(known, unit, settings, tools, kept)), "")
+
+
+@dataclass
+class _Worker:
+    process: Any
+    link: Connection
+    unit: Unit | None = None
+    started: float = 0.0
+    found: list[CaseVerdict] = field(default_factory=list)
+
+
+@dataclass
+class Pool:
+    """Processes that take units. `seconds` is how long one rule may take in all, over its units."""
+
+    sources: Sequence[RuleSource]
+    known: Knowledge
+    settings: Settings
+    tools: Tools
+    jobs: int
+    seconds: float | None
+    done: Done
+    _workers: list[_Worker] = field(default_factory=list)
+    _spent: dict[str, float] = field(default_factory=dict)
+
+    def run(self, units: Sequence[Unit]) -> None:
+        """Works through all units; ends every process it started, whatever happens."""
+        waiting = deque(units)
+        try:
+            for _ in range(min(self.jobs, len(waiting))):
+                self._workers.append(self._start())
+            while waiting or any(w.unit is not None for w in self._workers):
+                for worker in self._workers:
+                    if worker.unit is None and waiting:
+                        self._give(worker, waiting)
+                self._collect()
+        finally:
+            for worker in self._workers:
+                _end(worker)
+
+    def _start(self) -> _Worker:
+        # A process that has no other thread is forked, and knows the rules already; else a new one reads them.
+        forks = "fork" in multiprocessing.get_all_start_methods() and threading.active_count() <= 2
+        context: Any = multiprocessing.get_context("fork" if forks else "spawn")
+        here, there = context.Pipe()
+        known = self.known if forks else None
+        arguments = (there, tuple(self.sources), known, self.settings, self.tools if forks else None)
+        process = context.Process(target=_work, args=arguments, daemon=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # the thread of the progress display takes no locks of ours
+            process.start()
+        there.close()
+        return _Worker(process, here)
+
+    def _give(self, worker: _Worker, waiting: deque[Unit]) -> None:
+        unit = waiting.popleft()
+        while self._left(unit) <= 0:
+            self.done(unit, [], "time")
+            if not waiting:
+                return
+            unit = waiting.popleft()
+        worker.unit, worker.started, worker.found = unit, time.monotonic(), []
+        worker.link.send(unit)
+
+    def _left(self, unit: Unit) -> float:
+        if self.seconds is None:
+            return float("inf")
+        return self.seconds - self._spent.get(unit.full, 0.0)
+
+    def _collect(self) -> None:
+        busy = [w for w in self._workers if w.unit is not None]
+        if not busy:
+            return
+        now = time.monotonic()
+        ends = [w.started + self._left(w.unit) - now for w in busy if w.unit is not None]
+        nearest = min(ends)
+        ready = wait([w.link for w in busy], None if nearest == float("inf") else max(0.0, nearest))
+        for worker in busy:
+            if worker.link in ready:
+                self._receive(worker)
+            elif worker.unit is not None and time.monotonic() - worker.started >= self._left(worker.unit):
+                self._lost(worker, "time")
+
+    def _receive(self, worker: _Worker) -> None:
+        try:
+            message = worker.link.recv()
+        except (EOFError, OSError):
+            self._lost(worker, "crash")
+            return
+        if message is not None:
+            worker.found.append(message)
+            return
+        self._finish(worker, "")
+
+    def _finish(self, worker: _Worker, ended: str) -> None:
+        assert worker.unit is not None
+        unit, found, worker.unit = worker.unit, worker.found, None
+        self._spent[unit.full] = self._spent.get(unit.full, 0.0) + time.monotonic() - worker.started
+        self.done(unit, found, ended)
+
+    def _lost(self, worker: _Worker, why: str) -> None:
+        """The process is gone, or has to go; another takes its place."""
+        self._finish(worker, why)
+        _end(worker)
+        fresh = self._start()
+        worker.process, worker.link = fresh.process, fresh.link
+
+
+def _end(worker: _Worker) -> None:
+    worker.link.close()
+    worker.process.terminate()
+    worker.process.join(1.0)
+    if worker.process.is_alive():
+        worker.process.kill()
+        worker.process.join()
+
+
+def _work(
+    link: Connection, sources: Sequence[RuleSource], known: Knowledge | None, settings: Settings, tools: Tools | None
+) -> None:
+    """What a process does: takes units until there are no more, sends each verdict, then None."""
+    if known is None:
+        known = knowledge(load_program(sources, onnx_registry(), known_functions()))
+    tools = tools or Tools()
+    kept: dict[str, list[Case]] = {}
+    try:
+        while True:
+            unit = link.recv()
+            for verdict in run_unit(known, unit, settings, tools, kept):
+                link.send(verdict)
+            link.send(None)
+    except (EOFError, OSError, KeyboardInterrupt):
+        os._exit(0)
+    except BaseException:  # a Rust panic is no Exception; the other end sees that nobody answers, and says so
+        os._exit(1)
