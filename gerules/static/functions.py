@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from gerules.static import elements, extents, lists, shapes
+from gerules.static import elements, extents, lists, shapes, windows
 from gerules.static.host import FUNCTIONS, HostFunction, host
 from gerules.static.values import Unknown, Value
 
-__all__ = ["HostFunction", "extents", "host", "known_functions", "lists", "shapes", "shipped_functions"]
+__all__ = ["HostFunction", "extents", "host", "known_functions", "lists", "shapes", "shipped_functions", "windows"]
 
 
 @cache
@@ -43,6 +43,22 @@ def lowest(t: str) -> Value:
 def highest(t: str) -> Value:
     """The largest finite value."""
     return _limit(t, 1)
+
+
+@host("element_type(word: str) -> dtype")
+def element_type(word: str) -> Value:
+    """The element type that `TensorProto.DataType` calls by this word."""
+    found = _WORDS.get(word.upper())
+    if found is None:
+        raise Unknown(f"{word} is no element type")
+    return found
+
+
+_WORDS = {
+    "FLOAT": "f32", "DOUBLE": "f64", "FLOAT16": "f16", "BOOL": "bool", "STRING": "str",
+    "INT8": "i8", "INT16": "i16", "INT32": "i32", "INT64": "i64",
+    "UINT8": "u8", "UINT16": "u16", "UINT32": "u32", "UINT64": "u64",
+}  # fmt: skip
 
 
 def _limit(t: str, which: int) -> Value:

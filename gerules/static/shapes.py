@@ -57,6 +57,17 @@ def _ascending(numbers: list[int]) -> bool:
     return all(a < b for a, b in itertools.pairwise(numbers))
 
 
+@host("one_shape(extents: shape*) -> bool", asks=True)
+def one_shape(facts: DimFacts, *extents: Extents) -> Value:
+    """Whether all of these extents are equal, rank and every axis."""
+    if not extents:
+        return True
+    first, *others = extents
+    if any(len(s) != len(first) for s in others):
+        return False
+    return conjunction(same_extent(facts, a, b) for s in others for a, b in zip(first, s, strict=True))
+
+
 @host("same_but(k: int, extents: shape*) -> bool", asks=True)
 def same_but(facts: DimFacts, k: int, *extents: Extents) -> Value:
     """All of these extents are equal on every axis but k."""
