@@ -101,6 +101,13 @@ class CasePlan:
                 return self._refuted(ready, state, a, b, place, found.index, found.reason)
         return Accepted(tuple(state.dtypes))
 
+    def instance(self, source: Source) -> tuple[State, Mapping[str, object]]:
+        """One draw of the left side on which the conditions hold, and what the rule's names stand for. Raises Reject
+        where they do not, NodeFault and SimulationFault where the left side cannot be computed."""
+        ready = self._layout(source)
+        state = self.drawer.draw(ready.layout, source)
+        return state, self._hold(ready, state)
+
     def _left(self, ready: _Ready, state: State) -> Sequence[object]:
         root = ready.layout.root
         if isinstance(root, NodeAt):
