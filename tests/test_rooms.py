@@ -23,8 +23,9 @@ ROOMS: dict[str, set[str]] = {
     "extract": set(),
     "target": {"errors", "registry", "dsl", "graph", "static"},
     "partition": {"errors", "graph"},
+    "policy": {"errors", "registry", "dsl", "paths"},
     "egraph": {"errors", "registry", "dsl", "graph", "static", "simulate", "target"},
-    "verify": {"errors", "registry", "dsl", "graph", "static", "simulate", "target", "egraph"},
+    "verify": {"errors", "registry", "dsl", "graph", "static", "simulate", "target", "policy", "egraph"},
 }
 ROOMS["pipeline"] = {*ROOMS}
 ROOMS["cli"] = {*ROOMS}

@@ -46,7 +46,7 @@ ENGINE_TABLES = frozenset(
 SIGNATURE_TABLES = frozenset(
     {
         "parameter", "beyond", "default", "kind_of", "registered", "node", "connected", "written", "policy", "past",
-        "value", "gives",
+        "value", "gives", "used", "count", "fits",
     }
 )  # fmt: skip
 """Tables about two registries and the nodes of a graph, filled where a graph is converted between releases."""
