@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,12 +26,20 @@ def render_report(report: Report) -> str:
     if report.stopped:
         rows.append(("stopped", f"by a limit ({report.stopped}); this is the best found until then"))
     if report.unproved:
-        rows.append(("unproved", f"{len(report.unproved)} rules that took part have no verdict (there are none yet)"))
+        rows.append(("unproved", _unproved(report.unproved)))
     rows += [("note", note) for note in (*report.notes, *report.verdict.notes)]
     if "total" in report.seconds:
         rows.append(("seconds", f"{report.seconds['total']:.2f}"))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def _unproved(rules: Sequence[str]) -> str:
+    """Rules that took part and are not proved, the first of them by name."""
+    shown = ", ".join(rules[:SHOWN_RULES])
+    rest = len(rules) - SHOWN_RULES
+    count = f"{len(rules)} rule{'s' if len(rules) > 1 else ''} that took part {'are' if len(rules) > 1 else 'is'}"
+    return f"{count} not proved: {shown}" + (f", and {rest} more" if rest > 0 else "")
 
 
 def _from_to(before: int, after: int) -> str:

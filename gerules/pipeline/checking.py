@@ -59,6 +59,8 @@ def check_rules(paths: Sequence[str | Path], *, examples: bool = True, progress:
     if ran:
         progress("running the examples")
         found += _examples(program, shown)
+    if not any(d.severity == "error" for d in found):
+        found += _verdicts(program, shown, given)
     return Checked(tuple(found), len(files), rules, count, ran, program.sources)
 
 
@@ -82,6 +84,17 @@ def _lowered(program: Program, shown: set[str]) -> list[Diagnostic]:
         return [d for d in error.diagnostics if d.code not in LATER]
     finally:
         host.close()
+
+
+def _verdicts(program: Program, shown: set[str], given: Sequence[RuleSource]) -> list[Diagnostic]:
+    """What is known of the rules of the user's files: refuted, verified, or neither."""
+    from gerules.egraph.program import knowledge
+    from gerules.verify.standing import complaints
+
+    try:
+        return complaints(program, lambda: knowledge(program), shown, {s.ruleset for s in given})
+    except GerulesError as error:
+        return list(error.diagnostics)
 
 
 def _examples(program: Program, shown: set[str]) -> list[Diagnostic]:

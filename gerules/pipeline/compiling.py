@@ -23,7 +23,7 @@ from gerules.pipeline.placing import Placement, place
 from gerules.pipeline.problems import egraph_view, nothing_made, nothing_shared, pins, problem_of_candidates
 from gerules.pipeline.report import CostReport, Report
 from gerules.pipeline.rewriting import Rewriter, improved, made_counts
-from gerules.pipeline.rules import rules_of
+from gerules.pipeline.rules import Loaded, rules_of
 from gerules.pipeline.subject import Clock, Dimensions, Subject, count_nodes
 from gerules.pipeline.validation import check_outputs
 from gerules.target import load_target
@@ -68,7 +68,7 @@ def compile_model(path: str | Path, target: str, out: str | Path, options: Optio
             clock.add(stage, seconds)
     else:
         outcome = Outcome()
-    result = compiler.finish(outcome, nodes_before, loaded.notes)
+    result = compiler.finish(outcome, nodes_before, loaded)
     with clock.stage("read"):
         original = reload(subject.model) if options.validate else subject.model
     return deliver(subject, original, costs, result, out, options, clock)
@@ -174,7 +174,7 @@ class _Compiler:
         self.before, self.solution = placement.cost, None
         return placement
 
-    def finish(self, outcome: Outcome, nodes_before: int, notes: tuple[str, ...]) -> Result:
+    def finish(self, outcome: Outcome, nodes_before: int, loaded: Loaded) -> Result:
         """The placement of what came out; the input's where that is no dearer."""
         model = self.subject.model
         self.options.progress("placing")
@@ -208,5 +208,6 @@ class _Compiler:
             made_by=outcome.made_by,
             stopped=outcome.stopped or self.stopped or solution.stopped or "",
             iterations=outcome.iterations,
-            notes=notes,
+            notes=loaded.notes,
+            unproved=loaded.unproved(outcome.fired),
         )

@@ -134,7 +134,7 @@ def convert_model(
         changed=outcome.changed or bool(converter.moved),
         fired=outcome.fired,
         made=made_counts(subject.model, outcome.made_by),
-        unproved=tuple(sorted(set(outcome.made_by.values()))),
+        unproved=loaded.unproved(outcome.made_by.values()),
         stopped=outcome.stopped or "",
         iterations=outcome.iterations,
         seconds=clock.total(),

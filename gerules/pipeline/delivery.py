@@ -50,6 +50,7 @@ class Result:
     stopped: str = ""
     iterations: int = 0
     notes: tuple[str, ...] = ()
+    unproved: tuple[str, ...] = ()
 
 
 def deliver(
@@ -111,7 +112,7 @@ def deliver(
         cost=result.cost,
         fired=result.fired,
         made=result.made,
-        unproved=tuple(sorted(result.fired)),
+        unproved=result.unproved,
         partitions=partitions,
         stopped=result.stopped,
         iterations=result.iterations,
@@ -227,7 +228,7 @@ def _manifest(
             "target": costs.target.name,
             "coverage": _coverage(subject, costs, result),
             "rules_made": dict(sorted(result.made.items())),
-            "unproved": sorted(result.fired),
+            "unproved": list(result.unproved),
             "bindings": [dict(b) for b in verdict.bindings],
             "notes": [*result.notes, *verdict.notes],
         },

@@ -66,7 +66,7 @@ NOT_VALIDATED = Verdict(ran=False, ok=False)
 @dataclass(frozen=True)
 class Report:
     """One run. `nodes_*` count nodes with those of bodies; `fired` is how often each rule matched, `made` how many
-    nodes of the result it made; `unproved` are those of them without a verdict (there are none yet); `partitions` are
+    nodes of the result it made; `unproved` are those that fired and are not proved; `partitions` are
     numbers of clusters by engine; `seconds` by stage; `stopped` names the limit that was reached ("" for none)."""
 
     command: str

@@ -1,16 +1,18 @@
 """Which rule files are loaded and which of their rules are on.
 
-A rule is on when it is bitwise (no word). `defines`, `reassociates` and `finite` are off until asked for by
-`enable`: by name, ruleset or word. Programs and engines are kept within the process, so that a second call with the
-same rules costs nothing.
+A rule is on when it is bitwise (no word) and its verdict is proved, proved bounded or tested. `defines`, `reassociates`
+and `finite` are off until asked for by `enable`: by name, ruleset or word; so are rules of which nothing is known. A
+refuted rule of the user is an error. A rule that nobody has verified yet, or that changed since, is on and said to be
+so: its examples were run, and the result is validated. Programs and engines are kept within the process, so that a
+second call with the same rules costs nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 from gerules.dsl import ast
@@ -18,10 +20,13 @@ from gerules.dsl.pending import pending, pending_rule
 from gerules.dsl.program import Entry, Program, RuleSource, load_program, shipped_sources, user_sources
 from gerules.dsl.suggest import did_you_mean
 from gerules.egraph.optimize import Engine, RuleSet
-from gerules.errors import Diagnostic, UsageFault
+from gerules.egraph.program import knowledge
+from gerules.errors import Diagnostic, Refused, UsageFault
+from gerules.paths import rules_root
 from gerules.pipeline.options import Options
 from gerules.registry import onnx_registry
 from gerules.static import known_functions
+from gerules.verify.standing import NONE, NOT_VERIFIED, STALE, Standing, refuted, standings
 
 EXACTNESS = ("defines", "reassociates", "finite")
 """The words of rules that are off until asked for."""
@@ -37,12 +42,17 @@ cleaned one."""
 @dataclass(frozen=True)
 class Loaded:
     """Rule files put together. `on` are the full names of the rewrites that take part; `notes` what the user should
-    know of those that do not."""
+    know of those that do not; `standings` what is known of those that do."""
 
     program: Program
     on: tuple[str, ...]
     engine: Engine
     notes: tuple[str, ...] = ()
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+
+    def unproved(self, rules: Iterable[str]) -> tuple[str, ...]:
+        """Those of some rules that are not proved, sorted."""
+        return tuple(sorted(n for n in set(rules) if not self.standings.get(n, NOT_VERIFIED).proved))
 
 
 def rules_of(options: Options, target: str | None = None) -> Loaded:
@@ -177,11 +187,48 @@ def _loaded(
         on.append(full)
     failed = _failed_examples(program, {n for n in on if program.rewrites[n].ruleset in users})
     on = [n for n in on if n not in failed]
+    known = cache(partial(knowledge, program))
+    stands = standings(program, known, on, users)
+    on, said = _by_standing(program, on, stands, users, enable)
     files = {f.path for f in program.files if f.ruleset in users}
     later = tuple(f"{d.code}: {d.message}" for d in pending(program, files))
     asked_for = [n for n in on if any(_names(program.rewrites[n], e) for e in enable)]
-    notes = (*later, *failed.values(), *_notes(program, off, asked_for, schedule))
-    return Loaded(program, tuple(on), Engine(RuleSet(program, tuple(on), schedule)), notes)
+    notes = (*later, *failed.values(), *_notes(program, off, asked_for, schedule), *said)
+    engine = Engine(RuleSet(program, tuple(on), schedule), _known=known() if known.cache_info().currsize else None)
+    return Loaded(program, tuple(on), engine, notes, {n: stands[n] for n in on})
+
+
+def _by_standing(
+    program: Program,
+    on: Sequence[str],
+    stands: Mapping[str, Standing],
+    users: Collection[str],
+    enable: Sequence[str],
+) -> tuple[list[str], list[str]]:
+    """The rules that stay on by what is known of them, and what to say. Raises Refused (GR592) where a rule of the user
+    is refuted."""
+    wrong = [n for n in on if stands[n].status == "refuted" and program.rewrites[n].ruleset in users]
+    if wrong:
+        raise Refused([refuted(n, stands[n].detail, program.rewrites[n].statement.span) for n in wrong])
+    kept, notes = [], []
+    for name in on:
+        standing, entry = stands[name], program.rewrites[name]
+        named = any(word in (entry.full, entry.statement.name) for word in enable)
+        if standing.status == "refuted" or (standing.status == "unknown" and not named):
+            if entry.ruleset in users:
+                notes.append(f"off: {name}, of which nothing is known ({standing.detail}): --enable {name} to use it")
+            continue
+        kept.append(name)
+    for status, text in ((NONE, "on though not verified"), (STALE, "on though changed since verified")):
+        theirs = [n for n in kept if stands[n].status == status and program.rewrites[n].ruleset in users]
+        others = [n for n in kept if stands[n].status == status and program.rewrites[n].ruleset not in users]
+        for names in (theirs, others):
+            if names:
+                paths = dict.fromkeys(program.rewrites[n].file.path for n in names)
+                place = next(iter(paths)) if len(paths) == 1 else str(rules_root()) if names is others else "them"
+                some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+                notes.append(f"{text}: {some} (gerules verify {place})")
+    return kept, notes
 
 
 def _failed_examples(program: Program, rules: Collection[str]) -> dict[str, str]:

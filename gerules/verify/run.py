@@ -36,12 +36,12 @@ from gerules.verify.registry import (
     Recorded,
     Verdicts,
     home_of,
-    is_shipped,
     read_verdicts,
     shipped_verdicts_path,
     stamp_of,
     write_verdicts,
 )
+from gerules.verify.standing import refuted, unknown
 from gerules.verify.verdict import CaseVerdict, RuleVerdict
 from gerules.verify.workers import Pool, Unit, run_here
 
@@ -119,16 +119,8 @@ def _diagnostics(outcome: Outcome) -> list[Diagnostic]:
         message = f"{verdict.rule} applies to nothing: {verdict.detail}"
         return [Diagnostic("GR598", message, span, hint="is a condition too strong, or two that exclude each other?")]
     if verdict.status == "unknown":
-        message = f"of {verdict.rule} nothing is known: {verdict.detail}"
-        hint = "it is off; `--enable` turns it on all the same" if verdict.kind == "rewrite" else None
-        return [Diagnostic("GR596", message, span, hint=hint, severity="warning")]
+        return [unknown(outcome.entry, verdict.rule, verdict.detail)]
     return []
-
-
-def refuted(rule: str, detail: str, span: Any) -> Diagnostic:
-    """The error for a rule that is not true."""
-    hint = f"`gerules verify --rule {rule}` shows the smallest instance; a condition may be missing"
-    return Diagnostic("GR592", f"{rule} is refuted: {detail}", span, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -399,6 +391,3 @@ def _outcome(kind: str, full: str, entry: Entry[Any], key: str, cases: Sequence[
     exactness = entry.statement.exactness if kind == "rewrite" else ""
     verdict = RuleVerdict(full, kind, exactness, status, rule_detail(cases, status), key, tuple(cases))
     return Outcome(verdict, entry, False, why == "time")
-
-
-__all__ = ["Outcome", "Report", "Request", "Watch", "is_shipped", "refuted", "unwatched", "verify", "verify_rules"]

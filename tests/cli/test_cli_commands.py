@@ -46,7 +46,7 @@ def test_the_report_as_json(tmp_path: Path) -> None:
     report = json.loads(result.stdout)
     assert report["nodes"] == {"before": 4, "after": 3}
     assert report["validation"]["ok"] is True
-    assert report["rules_fired"].keys() == set(report["unproved"])
+    assert set(report["unproved"]) <= report["rules_fired"].keys()
     assert report["cost"]["after"] < report["cost"]["before"]
 
 

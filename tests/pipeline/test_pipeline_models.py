@@ -150,7 +150,7 @@ def test_the_manifest_says_what_was_not_validated(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["validation"]["ran"] is False and manifest["validation"]["ok"] is False
     assert manifest["coverage"] == {"AiVector": {"nodes": 1.0, "flops": 1.0}}
-    assert manifest["unproved"] == sorted(manifest["rules_fired"])
+    assert set(manifest["unproved"]) <= manifest["rules_fired"].keys()
 
 
 TARGET = """opset ai.onnx 17
