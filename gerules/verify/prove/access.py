@@ -1,0 +1,203 @@
+"""What operators mean to the prover: for each, shape, validity and the element at an index.
+
+A meaning is registered under the operator's name and knows its versions. What has none is element-wise if its class
+says so, else opaque: equal operands and attributes give equal results, and nothing more is known of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import z3
+
+from gerules.verify.prove import arith
+from gerules.verify.prove.application import Application, Invalid
+from gerules.verify.prove.arith import Int
+from gerules.verify.prove.functions import broadcast_shapes
+from gerules.verify.prove.world import ABSENT, ELEMENT, Absent, Beyond, Hole, Index, Kind, Node, Opaque, Tensor
+
+if TYPE_CHECKING:
+    from gerules.egraph.program import Knowledge
+
+Meaning = Callable[[Application], Tensor | Node]
+MEANINGS: dict[tuple[str, str], Meaning] = {}
+"""By domain and name; filled when the modules with the meanings are imported."""
+
+SAME_WORK: Final = frozenset(
+    (
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Pow",
+        "And",
+        "Or",
+        "Xor",
+        "Equal",
+        "Greater",
+        "Less",
+        "Max",
+        "Min",
+        "Sum",
+        "Mean",
+        "PRelu",
+    )
+)
+"""Operators whose work on elements no version changed: only which operands may be stretched."""
+
+
+def meaning(*names: str, domain: str = "") -> Callable[[Meaning], Meaning]:
+    """Registers the meaning of operators of a domain."""
+
+    def register(function: Meaning) -> Meaning:
+        for name in names:
+            assert (domain, name) not in MEANINGS, name
+            MEANINGS[domain, name] = function
+        return function
+
+    return register
+
+
+def apply(app: Application, known: Knowledge) -> Tensor | Node:
+    """The result of an application. Raises Beyond, Skip or Invalid."""
+    definition = app.signature.definition
+    found = MEANINGS.get((definition.domain, definition.name))
+    if found is not None:
+        return found(app)
+    if definition.key in elementwise_keys(_ById(known)):
+        return elementwise(app)
+    return opaque(app)
+
+
+class _ById:
+    """Knowledge as a key: the same object."""
+
+    def __init__(self, known: Knowledge) -> None:
+        self.known = known
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.known is self.known
+
+    def __hash__(self) -> int:
+        return id(self.known)
+
+
+@lru_cache(maxsize=4)
+def elementwise_keys(key: _ById) -> frozenset[str]:
+    """The semantic versions of the operators in the class `Elementwise`."""
+    known = key.known
+    members = known.program.classes.get("Elementwise")
+    keys = members.keys if members is not None else ()
+    return frozenset(known.semantic(known.program.definition(k)) for k in keys)
+
+
+# ------------------------------------------------------------------------------------------------------ element-wise
+
+
+def stretch(index: Index, shape: tuple[Int, ...], out: tuple[Int, ...]) -> Index:
+    """The index into a tensor of `shape` for an index into the broadcast `out`."""
+    skipped = len(out) - len(shape)
+    return tuple(
+        i if arith.same(d, whole) else arith.ite(arith.eq(d, 1), 0, i)
+        for d, i, whole in zip(shape, index[skipped:], out[skipped:], strict=True)
+    )
+
+
+def function(label: str, *arguments: z3.ExprRef) -> z3.ExprRef:
+    """An uninterpreted function of elements."""
+    return z3.Function(label, *[ELEMENT] * len(arguments), ELEMENT)(*arguments)
+
+
+def element_label(app: Application) -> str:
+    """The name of what an element-wise operator does: operator, attributes, element types."""
+    definition = app.signature.definition
+    name = definition.name if definition.name in SAME_WORK else definition.key
+    attributes = ",".join(f"{a.name}={app.text(a.name)}" for a in app.signature.attributes)
+    return f"{name}({attributes})" if attributes else name
+
+
+def elementwise(app: Application) -> Tensor:
+    """Any function of elements, with NumPy's broadcasting."""
+    tensors = app.tensors
+    label = element_label(app)
+    if len(tensors) == 1 and app.signature.variadic:
+        return tensors[0]
+    places = "".join("-" if isinstance(o, Absent) else "x" for o in app.operands)
+    if "-" in places:
+        label += places
+    return mapped(app, tensors, lambda elements: function(label, *elements), app.result_kind())
+
+
+def mapped(
+    app: Application, tensors: tuple[Tensor, ...], work: Callable[[list[z3.ExprRef]], z3.ExprRef], kind: Kind
+) -> Tensor:
+    """A function of elements over the broadcast of its operands."""
+    if not tensors:
+        raise Beyond(f"{app.name} without operands")
+    shape = broadcast_shapes(app.world, [t.shape for t in tensors])
+    uniform = None
+    if all(t.uniform is not None for t in tensors):
+        uniform = work([t.uniform for t in tensors])
+
+    def at(index: Index) -> z3.ExprRef:
+        return work([t.at(stretch(index, t.shape, shape)) for t in tensors])
+
+    def flat(place: Int) -> z3.ExprRef | None:
+        parts = [t.flat(place) for t in tensors if t.uniform is None]
+        if any(p is None for p in parts) or len(parts) > 1:
+            return None
+        return work([t.uniform if t.uniform is not None else parts[0] for t in tensors])
+
+    single = len([t for t in tensors if t.uniform is None or t.rank]) <= 1
+    size = tensors[0].size if len(tensors) == 1 else None
+    return Tensor(kind, shape, at, flat=flat if single else None, uniform=uniform, size=size)
+
+
+# ----------------------------------------------------------------------------------------------------------- opaque
+
+
+def opaque(app: Application) -> Tensor | Node:
+    """An operator known by its name: its results are functions of what it is applied to.
+
+    On the right an application is one of the left where operator and attributes are the same and operands are proved
+    equal; results then are the same.
+    """
+    from gerules.verify.prove.compare import same_tensors
+
+    world = app.world
+    label = app.label()
+    operands = app.operands
+    found = next(
+        (
+            o
+            for o in world.opaque
+            if o.label == label
+            and len(o.operands) == len(operands)
+            and all(
+                a is b or (isinstance(a, Tensor) and isinstance(b, Tensor) and same_tensors(world, a, b))
+                for a, b in zip(o.operands, operands, strict=True)
+            )
+        ),
+        None,
+    )
+    if found is None:
+        found = Opaque(label, operands)
+        if world.right:
+            world.strangers.append(app.name)
+        world.opaque.append(found)
+    results = found.results
+
+    def make(result: int) -> Tensor:
+        if result not in results:
+            results[result] = world.leaf(f"{app.name}.{result}", app.result_kind(result))
+        return results[result]
+
+    if not app.signature.several:
+        return make(0)
+    count = app.attributes.get("results")
+    return Node(label, make, count if isinstance(count, int) else None)
+
+
+__all__ = ["ABSENT", "MEANINGS", "Hole", "Invalid", "apply", "elementwise", "meaning"]

@@ -1,0 +1,248 @@
+"""One operator applied to operands, as its meaning sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations, product
+
+import z3
+
+from gerules.egraph.signature import Signature
+from gerules.verify.prove import arith
+from gerules.verify.prove.arith import Int
+from gerules.verify.prove.functions import subsets
+from gerules.verify.prove.world import ABSENT, Absent, Beyond, Element, Hole, Kind, Leaf, Operand, Skip, Tensor, World
+
+FREELY = 2
+"""Up to this rank axes are tried in every order and with every sign; beyond it in order, all from one end."""
+
+
+def axis_lists(rank: int, negative: bool) -> tuple[tuple[int, ...], ...]:
+    """Lists of distinct axes, as rules may have them."""
+    if rank > FREELY:
+        found = [s for s in subsets(rank)]
+        if negative:
+            found += [tuple(a - rank for a in s) for s in subsets(rank) if s]
+        found += [tuple(reversed(s)) for s in subsets(rank) if len(s) == rank]
+        return tuple(dict.fromkeys(found))
+    lists: list[tuple[int, ...]] = []
+    for count in range(rank + 1):
+        for order in permutations(range(rank), count):
+            signs = product((0, rank), repeat=count) if negative else [(0,) * count]
+            lists += [tuple(a - s for a, s in zip(order, sign, strict=True)) for sign in signs]
+    return tuple(dict.fromkeys(lists))
+
+
+def orders(rank: int) -> tuple[tuple[int, ...], ...]:
+    """Permutations: all up to rank 3, the telling ones beyond (two of them generate the rest)."""
+    if rank <= 3:
+        return tuple(permutations(range(rank)))
+    whole = tuple(range(rank))
+    return tuple(
+        dict.fromkeys((whole, whole[::-1], (*whole[1:], 0), (1, 0, *whole[2:]), (*whole[:-2], rank - 1, rank - 2)))
+    )
+
+
+class Application:
+    """Operands and attributes of one call. An attribute that the rule leaves open is a `Hole`."""
+
+    def __init__(
+        self,
+        world: World,
+        signature: Signature,
+        operands: Sequence[Operand],
+        attributes: Mapping[str, object],
+        kinds: Mapping[str, Kind],
+    ) -> None:
+        self.world, self.signature, self.attributes, self.kinds = world, signature, attributes, kinds
+        self._operands = list(operands)
+
+    @property
+    def name(self) -> str:
+        return self.signature.definition.name
+
+    @property
+    def since(self) -> tuple[int, ...]:
+        """The version that brought the semantic version."""
+        return tuple(int(p) for p in self.signature.definition.since.split(".") if p.isdigit())
+
+    # ---------------------------------------------------------------------------------------------------- operands
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """All of them; whether optional ones are there is decided."""
+        return tuple(self.optional(i) or ABSENT for i in range(len(self._operands)))
+
+    def optional(self, place: int) -> Tensor | None:
+        if place >= len(self._operands):
+            return None
+        operand = self._operands[place]
+        if isinstance(operand, Leaf) and operand.optional:
+            there = self.world.pick((True, False), operand.name + " is there")
+            operand.optional = False
+            if not there:
+                self.world.gone[operand.name] = ABSENT
+        if isinstance(operand, Leaf) and operand.name in self.world.gone:
+            return None
+        return None if isinstance(operand, Absent) else operand
+
+    def tensor(self, place: int) -> Tensor:
+        found = self.optional(place)
+        if found is None:
+            raise Skip
+        return found
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(o for o in self.operands if isinstance(o, Tensor))
+
+    def like(self, tensors: Iterable[Tensor]) -> None:
+        """Leaves among these whose rank is open take that of the first."""
+        known = next((t for t in tensors if not isinstance(t, Leaf) or t.decided), None)
+        for t in tensors:
+            if known is None:
+                known = t
+            if isinstance(t, Leaf) and not t.decided:
+                t.decide(known.rank)
+
+    def entries(self, place: int, lengths: Iterable[int], what: str = "entry") -> tuple[Int, ...]:
+        """The whole numbers that a vector holds; of a leaf of the rule new ones."""
+        return self.entries_of(self.tensor(place), lengths, what)
+
+    def entries_of(self, tensor: Tensor, lengths: Iterable[int], what: str = "entry") -> tuple[Int, ...]:
+        if tensor.contents is not None:
+            return tensor.contents if tensor.rank else (tensor.contents[0],)
+        if not isinstance(tensor, Leaf):
+            raise Beyond(f"a computed {what} of {self.name}")
+        if tensor.decided:
+            lengths = [n for n in lengths if tensor.rank == 1 and arith.same(tensor.shape[0], n)]
+        count = self.world.pick(tuple(lengths), f"number of entries of {tensor.name}")
+        assert isinstance(count, int)
+        tensor.decide(1, (count,))
+        tensor.contents = tuple(self.world.integer(f"{tensor.name}.{i}") for i in range(count))
+        return tensor.contents
+
+    def axes(self, place: int, rank: int, negative: bool = True) -> tuple[int, ...]:
+        """A vector of distinct axes, concrete, as it is written."""
+        tensor = self.tensor(place)
+        if tensor.contents is None:
+            if not isinstance(tensor, Leaf):
+                raise Beyond(f"computed axes of {self.name}")
+            if tensor.decided:
+                raise Beyond(f"axes of {self.name} of a form that is fixed elsewhere")
+            chosen = self.world.pick(axis_lists(rank, negative), f"axes {tensor.name}")
+            assert isinstance(chosen, tuple)
+            tensor.decide(1, (len(chosen),))
+            tensor.contents = chosen
+        return self.concrete(tensor.contents)
+
+    def concrete(self, numbers: object) -> tuple[int, ...]:
+        found = []
+        assert isinstance(numbers, tuple)
+        for n in numbers:
+            if isinstance(n, z3.ArithRef):
+                n = z3.simplify(n)
+                if not z3.is_int_value(n):
+                    raise Beyond(f"axes of {self.name} that are not concrete")
+                n = int(n.as_long())
+            found.append(n)
+        return tuple(found)
+
+    def placed(self, axes: Iterable[int], rank: int) -> tuple[int, ...]:
+        """Axes from the front; Skip where one does not exist or occurs twice. On the right that is a duty not met."""
+        found = []
+        for a in axes:
+            if not -rank <= a < rank:
+                self.fail()
+            found.append(a % rank)
+        if len(set(found)) != len(found):
+            self.fail()
+        return tuple(found)
+
+    def fail(self) -> None:
+        """The operator is not valid here."""
+        self.world.demand(False)
+        raise Invalid
+
+    # -------------------------------------------------------------------------------------------------- attributes
+
+    def attribute(self, name: str, options: Iterable[object] = ()) -> object:
+        """An attribute's value; one that the rule leaves open is decided among `options`, and unset too where it may."""
+        value = self.attributes.get(name)
+        if isinstance(value, Hole):
+            every = tuple(options)
+            if not value.decided and not value.required and value.default is None:
+                every = (None, *every)
+            return value.decide(every)
+        if isinstance(value, Element):
+            raise Beyond(f"a computed attribute {name} of {self.name}")
+        return value
+
+    def flag(self, name: str, default: int = 0) -> int:
+        value = self.attribute(name, (0, 1))
+        return default if value is None else int(value)  # type: ignore[call-overload]
+
+    def axis(self, rank: int, name: str = "axis", negative: bool = True, end: bool = False) -> int:
+        """One axis, from the front. It is named: no axis of a class, so it counts for the rank bound."""
+        top = rank + (1 if end else 0)
+        value = self.attribute(name, range(-rank if negative else 0, top))
+        if value is None:
+            raise Beyond(f"{self.name} without its axis")
+        if isinstance(value, z3.ArithRef):
+            value = self.concrete((value,))[0]
+        assert isinstance(value, int)
+        if not (-rank if negative else 0) <= value < top:
+            self.fail()
+        hole = self.attributes.get(name)
+        if not self.world.right:
+            self.world.named.add(hole if isinstance(hole, Hole) else value)
+        return value + rank if value < 0 else value
+
+    def axes_attribute(self, name: str, rank: int, negative: bool = True) -> tuple[int, ...] | None:
+        value = self.attribute(name, axis_lists(rank, negative))
+        return None if value is None else self.concrete(value)
+
+    def vector(self, name: str, count: int) -> tuple[Int, ...]:
+        """A list attribute with one entry an axis."""
+        value = self.attributes.get(name)
+        if isinstance(value, Hole) and not value.decided:
+            value.value = tuple(self.world.integer(f"{name}.{i}") for i in range(count))
+            value.decided = True
+        found = self.attribute(name)
+        if not isinstance(found, tuple):
+            raise Beyond(f"{name} of {self.name}")
+        if len(found) != count:
+            self.fail()
+        return found
+
+    def text(self, name: str) -> str:
+        """How an attribute takes part in the name of a function."""
+        value = self.attributes.get(name)
+        if isinstance(value, Hole):
+            return str(value)
+        if isinstance(value, frozenset):
+            return str(sorted(value, key=str))
+        return str(value)
+
+    # ------------------------------------------------------------------------------------------------------- kinds
+
+    def result_kind(self, result: int = 0) -> Kind:
+        """The element type of a result, where the schema says it."""
+        outputs = self.signature.newest.outputs
+        formal = outputs[min(result, len(outputs) - 1)]
+        found = self.kinds.get(formal.type)
+        if found is not None:
+            return found
+        if len(formal.types) == 1:
+            return self.world.named_kind(next(iter(formal.types)))
+        label = f"{self.label()}:{result}:{[str(k) for k in self.kinds.values()]}"
+        return self.world.derived_kind(label)
+
+    def label(self) -> str:
+        """The operator and its attributes."""
+        given = ",".join(f"{a.name}={self.text(a.name)}" for a in self.signature.attributes if a.name != "results")
+        return f"{self.signature.definition.key}({given})"
+
+
+class Invalid(Exception):
+    """The right side does not exist in this structure: an axis that is not there, lists of different lengths."""

@@ -1,0 +1,241 @@
+"""The proof of one case: every structure up to the rank bound, one question each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import z3
+
+from gerules.dsl import ast
+from gerules.verify.prove import access_parts, access_views, arith
+from gerules.verify.prove.access import _ById
+from gerules.verify.prove.application import Invalid
+from gerules.verify.prove.arith import Bool
+from gerules.verify.prove.compare import same_elements, same_shapes
+from gerules.verify.prove.solve import Memory
+from gerules.verify.prove.terms import Reader
+from gerules.verify.prove.world import Beyond, Chooser, Node, Skip, Tensor, World
+from gerules.verify.verdict import Proof
+
+if TYPE_CHECKING:
+    from gerules.egraph.program import Knowledge
+    from gerules.verify.case import Case
+
+LOADED = (access_parts, access_views)
+"""Modules that register meanings."""
+
+WORLDS = 4000
+"""Structures of one case at most."""
+
+
+class Explodes(Exception):
+    """More structures than there is room for."""
+
+
+@dataclass
+class Outcome:
+    """What the structures up to some rank gave."""
+
+    worlds: int = 0
+    queries: int = 0
+    held: int = 0
+    generous: bool = False
+    needed: int = 1
+    assumed: dict[str, None] = field(default_factory=dict)
+    beyond: str | None = None
+    undecided: str | None = None
+    model: dict[str, object] | None = None
+    fault: str = ""
+
+
+def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
+    """What can be proved of a case."""
+    total = Outcome()
+    reached = -1
+    bound = 1
+    ranks = 0
+    while ranks <= bound + 1:
+        outcome = Outcome()
+        try:
+            explore(case, known, ranks, rlimit, memory_of(_ById(known)), outcome)
+        except Explodes:
+            break
+        total.queries += outcome.queries
+        total.worlds += outcome.worlds
+        total.held += outcome.held
+        total.generous = total.generous or outcome.generous
+        total.assumed.update(outcome.assumed)
+        if outcome.model is not None:
+            return Proof("refuted", reason=outcome.fault, queries=total.queries, model=outcome.model)
+        if outcome.beyond or outcome.undecided:
+            total.beyond, total.undecided = outcome.beyond, outcome.undecided
+            break
+        reached = ranks
+        bound = max(bound, outcome.needed + existential(case))
+        ranks += 1
+    if total.beyond:
+        return Proof("unknown", reason=f"no meaning here: {total.beyond}", queries=total.queries)
+    if not total.held:
+        reason = total.undecided or "vacuous: no structure of the left side satisfies the conditions"
+        return Proof("unknown", reason=reason, queries=total.queries)
+    if reached < 1 and total.undecided:
+        return Proof("unknown", reason=total.undecided, queries=total.queries)
+    every = reached >= bound + 1
+    scope = f"all ranks (checked to {reached})" if every else f"ranks 0 to {reached}"
+    status = "proved" if every else "proved bounded"
+    return Proof(status, f"{scope}, all sizes", all_ranks=every, all_sizes=True, queries=total.queries)  # type: ignore[arg-type]
+
+
+def existential(case: Case) -> int:
+    """How many axes conditions need to be there at all: `some(...)`, `x.rank >= 3`, `a.size >= 1`, `a != b`."""
+    count = 0
+    for condition in case.when:
+        match condition:
+            case ast.Call(head=ast.Name(id="some")):
+                count += 1
+            case ast.Compare(op=(">" | ">="), left=ast.Field(name=("rank" | "size")), right=ast.Number(value=value)):
+                count += int(value) + (condition.op == ">")
+            case ast.Compare(right=ast.Word()):
+                continue
+            case ast.Compare(op=("<" | ">" | "!=")):
+                count += 1
+    return count
+
+
+def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memory, outcome: Outcome) -> None:
+    """Every structure whose largest rank is `ranks`."""
+    chooser = Chooser()
+    while True:
+        world = World(chooser, ranks, rlimit, memory, case.exactness == "reassociates")
+        chooser.position = 0
+        try:
+            one(case, known, world, outcome)
+        except Skip:
+            pass
+        outcome.queries += world.queries
+        outcome.worlds += 1
+        outcome.needed = max(outcome.needed, 1 + world.guards + len(world.named))
+        outcome.assumed.update(world.assumed)
+        if outcome.beyond or outcome.undecided or outcome.model is not None:
+            return
+        if outcome.worlds > WORLDS:
+            raise Explodes
+        if not chooser.next():
+            return
+
+
+def one(case: Case, known: Knowledge, world: World, outcome: Outcome) -> None:
+    """One structure: read the left side and the conditions, then show that the right side is the same."""
+    reader = Reader(world, known, case.file, dict(case.params), arities=3)
+    try:
+        left = reader.side(case.left)
+        conditions(reader, case.when)
+        if not isinstance(left, Node):
+            _ = left.rank
+        if max((leaf.rank for leaf in world.leaves), default=0) < world.ranks:
+            return
+        world.turn()
+        try:
+            right = reader.side(case.right)
+        except Invalid:
+            if world.possible():
+                outcome.model, outcome.fault = model(world), "the right side is not valid"
+            return
+        pairs = results(left, right)
+    except Beyond as why:
+        outcome.beyond = str(why)
+        return
+    except Invalid:
+        return
+    for a, b in pairs:
+        if not judge(world, a, b, outcome):
+            return
+
+
+def conditions(reader: Reader, when: Sequence[ast.Expr]) -> None:
+    waiting = list(when)
+    while waiting:
+        ready = next((c for c in waiting if reader.ready(c)), None)
+        if ready is None:
+            raise Beyond("a condition whose variables nothing binds")
+        waiting.remove(ready)
+        reader.world.assume(reader.condition(ready))
+
+
+def results(left: Tensor | Node, right: Tensor | Node) -> Iterator[tuple[Tensor, Tensor]]:
+    if isinstance(left, Node) and isinstance(right, Node):
+        if left.count != right.count or left.count is None:
+            raise Beyond("nodes with a free number of results")
+        for i in range(left.count):
+            yield left[i], right[i]
+    elif isinstance(left, Tensor) and isinstance(right, Tensor):
+        yield left, right
+    else:
+        raise Beyond("a node on one side and a tensor on the other")
+
+
+def judge(world: World, left: Tensor, right: Tensor, outcome: Outcome) -> bool:
+    """Whether the right side is valid and the same; else what was found is in `outcome`."""
+    try:
+        world.unify(left.kind, right.kind)
+        duties, world.duties = list(world.duties), []
+        goals = [
+            ("the right side is not valid", arith.conjunction(duties)),
+            ("shapes differ", same_shapes(left, right)),
+        ]
+        for fault, goal in goals:
+            if not world.proves(goal):
+                return suspect(world, [arith.negation(goal)], fault, outcome)
+        for duty in duties:
+            world.assume(duty)  # shown: of use for what follows
+        if not same_elements(world, left, right):
+            return suspect(world, world.question, "elements differ", outcome)
+    except Beyond as why:
+        outcome.beyond = str(why)
+        return False
+    held(world, outcome)
+    return True
+
+
+def suspect(world: World, question: Sequence[Bool], fault: str, outcome: Outcome) -> bool:
+    """What was not proved: a model where there is one, else z3 gave up."""
+    if world.check(question) == z3.sat and not world.strangers:
+        outcome.model, outcome.fault = model(world), fault
+    elif world.strangers:
+        outcome.beyond = f"{world.strangers[0]} of what is not shown to be the same on both sides"
+    else:
+        outcome.undecided = f"z3 gave up ({fault}?)"
+    return False
+
+
+@lru_cache(maxsize=4)
+def memory_of(key: _ById) -> Memory:
+    """What was asked so far, for one program."""
+    return Memory()
+
+
+def held(world: World, outcome: Outcome) -> None:
+    """Counts structures whose premises can hold at all, until one is found where no size is below 2."""
+    if outcome.generous:
+        outcome.held += 1
+        return
+    if world.check([e >= 2 for e in world.extents]) == z3.sat:
+        outcome.generous = True
+        outcome.held += 1
+    elif world.possible():
+        outcome.held += 1
+
+
+def model(world: World) -> dict[str, object]:
+    """Sizes and structure of the last satisfiable question, by name."""
+    found: dict[str, object] = dict(world.choices)
+    if world.last is None or world.answer != z3.sat:
+        return found
+    values = world.last.model()
+    for d in values.decls():
+        if d.arity() == 0 and d.range() == z3.IntSort():
+            found[d.name()] = values[d].as_long()
+    return found

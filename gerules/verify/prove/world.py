@@ -1,0 +1,460 @@
+"""One structure of a rule in symbols: which ranks, axes, flags and operands, with every size open.
+
+A rule is read once for each structure (`Chooser` replays the decisions); what is left open then are sizes, bounds and
+elements, and these are z3's. A tensor is its shape and the element at an index; a leaf is an uninterpreted function of
+its index, an element-wise operator one of elements, so a proof holds for every operator and element type of that form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import z3
+
+from gerules.verify.prove import arith
+from gerules.verify.prove.arith import Bool, Int
+from gerules.verify.prove.solve import Memory, Premises
+
+ELEMENT: Final = z3.DeclareSort("Element")
+NUMBER: Final = z3.Function("number", z3.IntSort(), ELEMENT)
+"""The element that is this whole number, whatever its type."""
+WHOLE: Final = z3.Function("whole", ELEMENT, z3.IntSort())
+"""The whole number that an element is, where it is one (indices)."""
+
+Index = tuple[Int, ...]
+At = Callable[[Index], z3.ExprRef]
+
+
+class Skip(Exception):
+    """This structure is no instance of the rule."""
+
+
+class Beyond(Exception):
+    """The prover has no meaning for this; the message says for what."""
+
+
+class Kind:
+    """An element type: a name where it is known, else a variable. Equal ones are joined."""
+
+    __slots__ = ("name", "number", "parent")
+
+    def __init__(self, number: int, name: str | None = None) -> None:
+        self.number, self.name = number, name
+        self.parent: Kind | None = None
+
+    def find(self) -> Kind:
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def __str__(self) -> str:
+        root = self.find()
+        return root.name or f"t{root.number}"
+
+
+def whole(element: z3.ExprRef) -> Int:
+    """The whole number that an element is."""
+    if z3.is_app(element) and element.decl().eq(NUMBER):
+        argument = element.arg(0)
+        return int(argument.as_long()) if z3.is_int_value(argument) else argument
+    return WHOLE(element)
+
+
+class Tensor:
+    """A tensor in symbols. `flat` gives the element at a place of the row-major sequence, where there is a way to say
+    it without unravelling; `contents` the entries of a vector (or scalar) of whole numbers; `size` the element count
+    as one term, for views."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        shape: Sequence[Int],
+        at: At,
+        flat: Callable[[Int], z3.ExprRef] | None = None,
+        contents: tuple[Int, ...] | None = None,
+        uniform: z3.ExprRef | None = None,
+        size: Int | None = None,
+    ) -> None:
+        self.kind = kind
+        self._shape: tuple[Int, ...] | None = tuple(shape)
+        self._at, self._flat, self._size = at, flat, size
+        self.contents, self.uniform = contents, uniform
+        self._seen: dict[tuple[int | tuple[int], ...], tuple[Index, z3.ExprRef]] = {}
+
+    @property
+    def shape(self) -> tuple[Int, ...]:
+        assert self._shape is not None
+        return self._shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> Int:
+        if self._size is None:
+            self._size = arith.product(self.shape)
+        return self._size
+
+    def at(self, index: Index) -> z3.ExprRef:
+        """The element at an index of as many entries as the rank."""
+        assert len(index) == self.rank
+        key = tuple(i if isinstance(i, int) else (i.get_id(),) for i in index)
+        if key not in self._seen:
+            self._seen[key] = (index, self._at(index))
+        return self._seen[key][1]
+
+    def flat(self, place: Int) -> z3.ExprRef | None:
+        if self.uniform is not None:
+            return self.uniform
+        if self._flat is not None:
+            return self._flat(place)
+        return self.at((place,)) if self.rank == 1 else None
+
+
+class Leaf(Tensor):
+    """A variable of the rule: rank, extents and contents are decided when something asks for them."""
+
+    def __init__(self, world: World, name: str, kind: Kind, optional: bool = False) -> None:
+        super().__init__(kind, (), lambda index: self._element(index))
+        self.world, self.name, self.optional = world, name, optional
+        self._shape = None
+        self._function: z3.FuncDeclRef | None = None
+
+    @property
+    def decided(self) -> bool:
+        return self._shape is not None
+
+    @property
+    def shape(self) -> tuple[Int, ...]:
+        if self._shape is None:
+            self.decide(self.world.pick(range(self.world.ranks + 1), "rank of " + self.name))
+        assert self._shape is not None
+        return self._shape
+
+    def decide(self, rank: int, extents: Sequence[Int] | None = None) -> None:
+        """Fixes the rank, and the extents where they are known."""
+        if self._shape is not None:
+            if len(self._shape) != rank:
+                raise Skip
+            return
+        if extents is None:
+            extents = [self.world.extent(f"{self.name}.{i}") for i in range(rank)]
+        self._shape = tuple(extents)
+        self.world.leaves.append(self)
+
+    def _element(self, index: Index) -> z3.ExprRef:
+        if self.contents is not None:
+            if not index:
+                return NUMBER(self.contents[0])
+            found: Int = 0
+            for place, entry in reversed(list(enumerate(self.contents))):
+                found = arith.ite(arith.eq(index[0], place), entry, found)
+            return NUMBER(found)
+        if not index:
+            return z3.Const(self.name, ELEMENT)
+        if self._function is None:
+            self._function = z3.Function(self.name, *[z3.IntSort()] * len(index), ELEMENT)
+        return self._function(*index)
+
+    def flat(self, place: Int) -> z3.ExprRef | None:
+        if self.rank == 1 or self.contents is not None:
+            return self.at((place,) if self.rank else ())
+        return z3.Function(f"{self.name}.flat", z3.IntSort(), ELEMENT)(place)
+
+
+class Absent:
+    """An optional operand that is not there."""
+
+
+ABSENT: Final = Absent()
+Operand = Tensor | Absent
+
+
+class Hole:
+    """An attribute of the left side that a rule leaves open; decided when an operator's meaning asks for it."""
+
+    def __init__(self, world: World, name: str, kind: str, default: str | None, required: bool) -> None:
+        self.world, self.name, self.kind, self.default, self.required = world, name, kind, default, required
+        self.decided = False
+        self.value: object = None
+
+    def decide(self, options: Iterable[object]) -> object:
+        if not self.decided:
+            self.value = self.world.pick(tuple(options), self.name)
+            self.decided = True
+        return self.value
+
+    def element(self) -> z3.ExprRef:
+        """A float attribute as an element."""
+        return z3.Const(self.name, ELEMENT)
+
+    def __str__(self) -> str:
+        return str(self.value) if self.decided else f"?{self.name}"
+
+
+@dataclass(eq=False)
+class Element:
+    """A static value that is one element: what a scalar constant holds, a float attribute."""
+
+    term: z3.ExprRef
+
+
+@dataclass(eq=False)
+class Node:
+    """An operator with several results, each made when it is asked for."""
+
+    label: str
+    make: Callable[[int], Tensor]
+    count: int | None
+    made: dict[int, Tensor] = field(default_factory=dict)
+
+    def __getitem__(self, index: int) -> Tensor:
+        if index < 0 or (self.count is not None and index >= self.count):
+            raise Skip
+        if index not in self.made:
+            self.made[index] = self.make(index)
+        return self.made[index]
+
+
+class Chooser:
+    """Replays a sequence of decisions, so that straight-line code can enumerate structures."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.sizes: list[int] = []
+        self.position = 0
+
+    def pick(self, options: int) -> int:
+        if options < 1:
+            raise Skip
+        if self.position == len(self.taken):
+            self.taken.append(0)
+            self.sizes.append(options)
+        choice = self.taken[self.position]
+        self.position += 1
+        return choice
+
+    def next(self) -> bool:
+        """Moves on to the next sequence; false after the last one."""
+        del self.taken[self.position :], self.sizes[self.position :]
+        while self.taken and self.taken[-1] + 1 >= self.sizes[-1]:
+            self.taken.pop()
+            self.sizes.pop()
+        if not self.taken:
+            return False
+        self.taken[-1] += 1
+        self.position = 0
+        return True
+
+
+class World:
+    """The state of one structure. `ranks` is the largest rank of a leaf.
+
+    While the left side is read what operators demand are premises (`pre`); afterwards it is what has to be shown
+    (`duties`).
+    """
+
+    def __init__(self, chooser: Chooser, ranks: int, rlimit: int, memory: Memory, reassociates: bool = False) -> None:
+        self.chooser, self.ranks, self.rlimit, self.reassociates = chooser, ranks, rlimit, reassociates
+        self.pre: list[z3.BoolRef] = []
+        self.duties: list[Bool] = []
+        self.right = False
+        self.leaves: list[Leaf] = []
+        self.extents: list[z3.ArithRef] = []
+        self.choices: dict[str, object] = {}
+        self.named: set[object] = set()
+        self.guards = 0
+        self.views = False
+        self.assumed: dict[str, None] = {}
+        self.memo: dict[object, tuple[object, object]] = {}
+        """Decisions on a term, with the term (which keeps its number from being used again)."""
+        self.binders: dict[int, Binder] = {}
+        self.opaque: list[Opaque] = []
+        self.strangers: list[str] = []
+        """Opaque operators of the right side that are none of the left."""
+        self.lossless: list[tuple[Kind, Kind]] = []
+        self.gone: dict[str, Absent] = {}
+        """Optional leaves that are not there."""
+        self._derived: dict[str, Kind] = {}
+        self._counter = 0
+        self._quotients: dict[tuple[int, int], z3.ArithRef] = {}
+        self._kept: list[object] = []
+        self.memory = memory
+        self._premises: Premises | None = None
+        self._told = self._owed = self._checks = 0
+
+    # ----------------------------------------------------------------------------------------------- what is open
+
+    def pick(self, options: Iterable[object], what: str) -> object:
+        """One of the options; every one is tried in turn."""
+        every = tuple(options)
+        if not every:
+            raise Skip
+        chosen = every[self.chooser.pick(len(every))]
+        if len(every) > 1:
+            self.choices[what] = chosen
+        return chosen
+
+    def fresh(self, prefix: str) -> str:
+        self._counter += 1
+        return f"{prefix}!{self._counter}"
+
+    def integer(self, prefix: str) -> z3.ArithRef:
+        return z3.Int(self.fresh(prefix))
+
+    def extent(self, prefix: str) -> z3.ArithRef:
+        """A new extent, at least 0."""
+        size = self.integer(prefix)
+        self.extents.append(size)
+        self.pre.append(size >= 0)
+        return size
+
+    def kind(self, name: str | None = None) -> Kind:
+        self._counter += 1
+        return Kind(self._counter, name)
+
+    def named_kind(self, name: str) -> Kind:
+        return self.derived_kind(name, name)
+
+    def derived_kind(self, label: str, name: str | None = None) -> Kind:
+        """The element type that this label stands for, the same one each time."""
+        if label not in self._derived:
+            self._counter += 1
+            self._derived[label] = Kind(0, name)
+        return self._derived[label]
+
+    def leaf(self, name: str, kind: Kind | None = None, optional: bool = False) -> Leaf:
+        return Leaf(self, self.fresh(name), kind or self.kind(), optional)
+
+    def quotient(self, a: Int, b: Int) -> Int:
+        """floor(a / b) for b >= 1 (which the caller demands). One symbol for one pair of terms."""
+        if isinstance(b, int):
+            if b == 1:
+                return a
+            return a // b if isinstance(a, int) else a / b
+        key = (arith.term(a).get_id(), b.get_id())
+        if key not in self._quotients:
+            q = self.integer("quotient")
+            self._kept += [a, b]
+            self._quotients[key] = q
+            self.pre.append(z3.Implies(b >= 1, z3.And(b * q <= a, a < b * q + b)))
+        return self._quotients[key]
+
+    # --------------------------------------------------------------------------------------------- what is demanded
+
+    def demand(self, *conditions: Bool) -> None:
+        """What an operator needs of its operands: a premise on the left, a duty on the right."""
+        for condition in conditions:
+            if self.right:
+                if condition is not True:
+                    self.duties.append(condition)
+            else:
+                self.assume(condition)
+
+    def assume(self, condition: Bool) -> None:
+        """A premise. Raises Skip where it is false in this structure."""
+        if condition is True:
+            return
+        if condition is False:
+            raise Skip
+        self.pre.append(condition)
+
+    def unify(self, a: Kind, b: Kind) -> None:
+        """Two element types are one: known on the left, to be so already on the right."""
+        a, b = a.find(), b.find()
+        if a is b:
+            return
+        if a.name is not None and b.name is not None:
+            if a.name != b.name:
+                if self.right:
+                    self.duties.append(False)
+                    return
+                raise Skip
+            b.parent = a
+            return
+        if self.right and not (self._open(a) or self._open(b)):
+            self.duties.append(False)
+            return
+        if a.name is None:
+            a.parent = b
+        else:
+            b.parent = a
+
+    def _open(self, kind: Kind) -> bool:
+        """Whether a type stands for whatever its place takes (a constant of the right side)."""
+        return kind.name is None and kind.number > self.border
+
+    border = 0
+    """Numbers of types up to this one are of the left side."""
+
+    def turn(self) -> None:
+        """From the left side to the right one."""
+        self.right = True
+        self.border = self._counter
+
+    # ------------------------------------------------------------------------------------------------------- asking
+
+    def proves(self, goal: Bool, given: Sequence[Bool] = ()) -> bool:
+        """Whether the goal follows from premises, duties (which are shown apart) and `given`."""
+        if goal is True:
+            return True
+        return self.premises().proves(goal, given)
+
+    def premises(self) -> Premises:
+        """What is known by now, made ready to be asked."""
+        if self._premises is None:
+            self._premises = Premises(self.memory, (), self.rlimit)
+        known = [*self.pre[self._told :], *[d for d in self.duties[self._owed :] if d is not True]]
+        self._told, self._owed = len(self.pre), len(self.duties)
+        for item in known:
+            self._premises.add(z3.BoolVal(item) if isinstance(item, bool) else item)
+        return self._premises
+
+    @property
+    def queries(self) -> int:
+        """Questions that z3 was asked."""
+        return self._checks + (self._premises.asked if self._premises is not None else 0)
+
+    def possible(self, given: Sequence[Bool] = ()) -> bool:
+        return self.check(list(given)) != z3.unsat
+
+    def check(self, given: Sequence[Bool]) -> z3.CheckSatResult:
+        """z3's answer on premises and `given`, as they stand: for models."""
+        self._checks += 1
+        solver = z3.SimpleSolver()
+        solver.set("rlimit", self.rlimit)
+        solver.add(self.pre)
+        solver.add([g for g in given if g is not True])
+        self.answer = solver.check()
+        self.last = solver
+        return self.answer
+
+    question: Sequence[Bool] = ()
+    """What was not shown to be impossible."""
+    last: z3.Solver | None = None
+    answer: z3.CheckSatResult | None = None
+
+
+@dataclass(eq=False)
+class Binder:
+    """An element that is a reduction of many: `body` is the element for each setting of the bound indices.
+
+    `operation` tells which; two binders are one where operation and extents are equal and bodies are, for each index.
+    """
+
+    operation: str
+    extents: tuple[Int, ...]
+    body: Callable[[Index], tuple[z3.ExprRef, ...]]
+
+
+@dataclass(eq=False)
+class Opaque:
+    """An application of an operator that has no meaning here but its name: equal operands give equal results."""
+
+    label: str
+    operands: tuple[object, ...]
+    results: dict[int, Tensor] = field(default_factory=dict)
