@@ -102,7 +102,7 @@ def _tell(report: Report, saved: list[Path], flags: Mapping[str, Any]) -> None:
 
 def _save_witnesses(report: Report, folder: Path | None) -> list[Path]:
     """Every witness as a pair of models; beside the first registry that would take the verdicts, or where asked."""
-    from gerules.verify.witness import save
+    from gerules.verify.pair import write_pair
 
     saved: list[Path] = []
     for outcome in report.outcomes:
@@ -113,7 +113,7 @@ def _save_witnesses(report: Report, folder: Path | None) -> list[Path]:
         try:
             # One instance shows what is wrong with a rule; its members fail alike.
             assert cases[0].witness is not None
-            saved += save(cases[0].witness, place)[:1]
+            saved.append(write_pair(cases[0].witness, place)[0])
         except OSError as fault:
             message = f"the witness cannot be saved in {place}: {fault.strerror or fault}"
             raise UsageFault(Diagnostic("GR594", message, hint="name a folder with --witness DIR")) from None
@@ -130,13 +130,13 @@ def _write(path: Path, data: bytes, flag: str) -> None:
 
 
 def _replay(flags: Mapping[str, Any]) -> int:
-    from gerules.verify.replay import replay
+    from gerules.verify.replay import replay_file
 
-    found = replay(flags["replay"])
+    found = replay_file(flags["replay"])
     if flags["as_json"]:
         click.echo(json.dumps(found.data(), indent=1, ensure_ascii=False))
     else:
-        click.echo(found.text)
+        click.echo(found.text())
     return int(Exit.DIFFERENCE if found.differs else Exit.DONE)
 
 

@@ -221,7 +221,7 @@ def _witness(plan: Any, found: Any) -> Any:
     from gerules.verify.shrink import shrink
     from gerules.verify.witness import witness_of
 
-    witness = witness_of(shrink(plan, found))
+    witness = witness_of(plan, shrink(plan, found))
     return witness if confirm(witness) else None
 
 
