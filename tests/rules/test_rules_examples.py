@@ -16,6 +16,8 @@ LATER = frozenset(
 )
 """Families that no default schedule runs; their examples are about operators whose types nothing infers yet."""
 
+VERSIONS = ("compat/onnx", "compat/onnx_old", "compat/onnx_operators", "compat/onnx_windows")
+
 
 @cache
 def examples() -> Examples:
@@ -27,7 +29,7 @@ def names(ruleset: str) -> frozenset[str]:
     return frozenset(f"{e.ruleset}.{e.statement.name}" for e in program.examples if e.ruleset == ruleset)
 
 
-@pytest.mark.parametrize("ruleset", ["cleanup", "shape/dims", "broadcast/implicit", "compat/onnx", "compat/onnx_old"])
+@pytest.mark.parametrize("ruleset", ["cleanup", "shape/dims", "broadcast/implicit", *VERSIONS])
 def test_examples_hold(ruleset: str) -> None:
     results = examples().run(names(ruleset))
     failed = [
@@ -38,6 +40,6 @@ def test_examples_hold(ruleset: str) -> None:
 
 
 def test_every_family_is_run_or_named() -> None:
-    run = {"cleanup", "shape/dims", "broadcast/implicit", "compat/onnx", "compat/onnx_old"}
+    run = {"cleanup", "shape/dims", "broadcast/implicit", *VERSIONS}
     left = {e.ruleset for e in examples().program.examples} - run
     assert {r for r in left if r not in LATER and r.split("/")[0] not in LATER} == set()
