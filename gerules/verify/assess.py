@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Final, Protocol
 
@@ -41,20 +41,6 @@ class Ran(Protocol):
     def refutation(self) -> Any: ...
     @property
     def never(self) -> tuple[str, ...]: ...
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What verification is made of. A default is the module of that name, imported when it is first needed."""
-
-    plan: Callable[[Case, Knowledge], Any] = field(default=lambda case, known: _plan(case, known))
-    trials: Callable[[Any, int, int], Ran] = field(default=lambda plan, accepted, seed: _trials(plan, accepted, seed))
-    witness: Callable[[Any, Any], Any] = field(default=lambda plan, found: _witness(plan, found))
-    prove: Callable[[Case, Knowledge], Proof] = field(default=lambda case, known: _prove(case, known))
-    replay_model: Callable[[Any, object], Any] = field(default=lambda plan, model: _replay_model(plan, model))
-    law: Callable[[Knowledge, str, str, Settings], Sequence[CaseVerdict]] = field(
-        default=lambda known, kind, full, settings: _law(known, kind, full, settings)
-    )
 
 
 def prover_available() -> bool:
@@ -241,3 +227,20 @@ def _law(known: Knowledge, kind: str, full: str, settings: Settings) -> Sequence
     from gerules.verify.laws import check_law
 
     return check_law(known.program, known, kind, full, trials=settings.trials, seed=settings.seed)
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What verification is made of; each has a module beside this one, imported when it is first needed.
+
+    `plan` compiles a case, `trials` draws instances of it, `witness` makes a difference small and runs it once more
+    (None where it does not show again), `prove` proves, `replay_model` makes an instance of the prover's suspicion,
+    `law` judges a statement that is no rewrite.
+    """
+
+    plan: Callable[[Case, Knowledge], Any] = _plan
+    trials: Callable[[Any, int, int], Ran] = _trials
+    witness: Callable[[Any, Any], Any] = _witness
+    prove: Callable[[Case, Knowledge], Proof] = _prove
+    replay_model: Callable[[Any, object], Any] = _replay_model
+    law: Callable[[Knowledge, str, str, Settings], Sequence[CaseVerdict]] = _law

@@ -127,7 +127,8 @@ def _diagnostics(outcome: Outcome) -> list[Diagnostic]:
 class Request:
     """What to verify and how. `paths` are files and folders; `rule` a name, full name, ruleset or pattern with `*`;
     `verdicts` a registry in the place of those beside the rules; `fresh` forgets what is known; `write` keeps what is
-    found; `inline` works in this process. `seconds` is for each rule."""
+    found; `inline` works in this process; without `forks` every other one reads the rules
+    anew. `seconds` is for each rule."""
 
     paths: tuple[str | Path, ...]
     rule: str | None = None
@@ -139,6 +140,7 @@ class Request:
     compare: bool = False
     verdicts: Path | None = None
     inline: bool = False
+    forks: bool = True
     tools: Tools = field(default_factory=Tools)
 
 
@@ -284,9 +286,9 @@ class _Run:
             run_here(self.known, units, request.settings, request.tools, done)
         elif units:
             limit = SECONDS if request.seconds is None else request.seconds
-            Pool(self.sources, self.known, request.settings, request.tools, max(1, request.jobs), limit, done).run(
-                units
-            )
+            jobs = max(1, request.jobs)
+            pool = Pool(self.sources, self.known, request.settings, request.tools, jobs, limit, done, request.forks)
+            pool.run(units)
         return {
             full: ([case for first in sorted(parts) for case in parts[first]], early.get(full, ""))
             for full, parts in found.items()

@@ -81,6 +81,7 @@ class Pool:
     jobs: int
     seconds: float | None
     done: Done
+    forks: bool = True
     _workers: list[_Worker] = field(default_factory=list)
     _spent: dict[str, float] = field(default_factory=dict)
 
@@ -101,11 +102,11 @@ class Pool:
 
     def _start(self) -> _Worker:
         # A process that has no other thread is forked, and knows the rules already; else a new one reads them.
-        forks = "fork" in multiprocessing.get_all_start_methods() and threading.active_count() <= 2
+        forks = self.forks and "fork" in multiprocessing.get_all_start_methods() and threading.active_count() <= 2
         context: Any = multiprocessing.get_context("fork" if forks else "spawn")
         here, there = context.Pipe()
         known = self.known if forks else None
-        arguments = (there, tuple(self.sources), known, self.settings, self.tools if forks else None)
+        arguments = (there, tuple(self.sources), known, self.settings, self.tools)
         process = context.Process(target=_work, args=arguments, daemon=True)
         with warnings.catch_warnings():
             warnings.simplefilter(
@@ -179,12 +180,11 @@ def _end(worker: _Worker) -> None:
 
 
 def _work(
-    link: Connection, sources: Sequence[RuleSource], known: Knowledge | None, settings: Settings, tools: Tools | None
+    link: Connection, sources: Sequence[RuleSource], known: Knowledge | None, settings: Settings, tools: Tools
 ) -> None:
     """What a process does: takes units until there are no more, sends each verdict, then None."""
     if known is None:
         known = knowledge(load_program(sources, onnx_registry(), known_functions()))
-    tools = tools or Tools()
     kept: dict[str, list[Case]] = {}
     try:
         while True:
