@@ -57,6 +57,7 @@ def _bits(left: np.ndarray, right: np.ndarray) -> Fault | None:
 
 def _float_bits(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     whole = np.dtype(f"u{left.dtype.itemsize}")
-    different: np.ndarray = np.ascontiguousarray(left).view(whole) != np.ascontiguousarray(right).view(whole)
+    # A copy in order, since only that can be read as whole numbers; of a scalar it stays a scalar.
+    different = np.asarray(left.copy(order="C").view(whole) != right.copy(order="C").view(whole))
     with np.errstate(all="ignore"):
         return different & ~((left != left) & (right != right))
