@@ -87,7 +87,8 @@ class Registry:
         if not known:
             return None
         found = self.definition(domain, name, known[-1])
-        return None if found.deprecated else found
+        # What was deprecated at once (GroupNormalization-18) was an operator nevertheless: a removal follows another.
+        return None if found.deprecated and len(known) > 1 else found
 
     @cached_property
     def _bumps(self) -> tuple[tuple[OperatorDef, OperatorDef], ...]:
