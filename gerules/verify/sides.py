@@ -107,7 +107,8 @@ class Recorder:
         nodes = tuple(names.node(call) for call in self.calls if id(call) in needed)
         if value is None:
             return Side(nodes, tuple(names.constants), nodes[-1].results[:1], self.calls[-1].failure)
-        return Side(nodes, tuple(names.constants), (names.of(value),))
+        result = names.of(value)
+        return Side(nodes, tuple(names.constants), (result,))
 
 
 @dataclass(eq=False)

