@@ -80,7 +80,7 @@ def candidates(
     leaf: dict[int, int] = {}
     produced = {r for n in encoded.nodes for r in n.results}
     for cls, numbers in sorted(saturated.leaves.items()):
-        free = [n for n in numbers if n not in produced and n not in encoded.constant]
+        free = [n for n in numbers if n not in produced and n not in encoded.constant and n not in encoded.inner]
         if free:
             leaf[cls] = len(found.options)
             found.options.append(Candidate(LEAF, cls, (), free[0]))
@@ -101,6 +101,8 @@ def _originals(saturated: Saturated, encoded: Encoded) -> dict[int, int]:
         by_key[name, node.children, node.columns, node.node] = index
     found: dict[int, int] = {}
     for loaded in encoded.nodes:
+        if loaded.rule and loaded.signature is not None:
+            continue  # no node that is there: it would have to be made
         index = by_key[_key(loaded, saturated)]
         found.setdefault(index, loaded.number)
     return found
@@ -129,8 +131,9 @@ def _incumbent(
         cls = saturated.value_class[number]
         found.incumbent.setdefault(cls, constant[cls])
     index_of = {number: index for index, number in originals.items()}
-    by_key = {_key(n, saturated): n.number for n in reversed(encoded.nodes)}
-    for loaded in encoded.nodes:
+    given = [n for n in encoded.nodes if not n.rule]
+    by_key = {_key(n, saturated): n.number for n in reversed(given)}
+    for loaded in given:
         first = by_key[_key(loaded, saturated)]
         option = wanted.get(index_of[first])
         if option is None:

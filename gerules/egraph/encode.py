@@ -7,7 +7,7 @@ values that it and its bodies read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -34,6 +34,19 @@ class Loaded:
     operands: tuple[int, ...]
     columns: tuple[str, ...]
     results: tuple[int, ...]
+    rule: str = ""
+    """The rule that says so, for a node of an expansion; "" for one of the graph."""
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Nodes beside a graph that compute what a node of it does, or one of another expansion. `same` has pairs of a
+    value of `owner` and the value that it is; `rule` is the rule that says so."""
+
+    owner: ir.Node
+    nodes: tuple[ir.Node, ...]
+    same: tuple[tuple[ir.Value, ir.Value], ...]
+    rule: str
 
 
 @dataclass
@@ -49,6 +62,10 @@ class Encoded:
     relations: dict[str, Signature | None] = field(default_factory=dict)
     constant: dict[int, str] = field(default_factory=dict)
     infos: dict[int, Info] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
+    """Input relations of expansions -> their rule."""
+    inner: set[int] = field(default_factory=set)
+    """Values of expansions."""
 
     def of(self, value: ir.Value) -> int:
         known = self.number.get(value)
@@ -103,9 +120,11 @@ def encode(
     define: Callable[[ir.Node], OperatorDef | None],
     signature: Callable[[OperatorDef], Signature],
     table: constants.ConstantTable,
+    expansions: Sequence[Expansion] = (),
 ) -> Encoded:
     """The rows of one graph (bodies apart). `infos` is what is known of values, `constant` the text of those whose
-    contents are fixed; `define` gives a node's definition, None where it is foreign."""
+    contents are fixed; `define` gives a node's definition, None where it is foreign. `expansions` are nodes beside the
+    graph."""
     encoded = Encoded()
     for value in graph.inputs:
         encoded.of(value)
@@ -118,10 +137,16 @@ def encode(
         _node(encoded, node, define(node), signature, table)
     for value in graph.outputs:
         encoded.of(value)
+    outside, inside = len(encoded.values), {node for expansion in expansions for node in expansion.nodes}
+    for expansion in expansions:
+        _expand(encoded, expansion, made_constant, define, signature, table)
     for number, value in enumerate(encoded.values):
+        if number >= outside and value.producer() in inside:
+            encoded.inner.add(number)
         text = constant.get(value)
         if text is not None:
-            encoded.constant[number] = text
+            if number not in encoded.inner:
+                encoded.constant[number] = text
             encoded.rows.setdefault("in_constant", []).append(f"{number}\t{text}")
             continue
         info = infos.get(value)
@@ -130,12 +155,30 @@ def encode(
     return encoded
 
 
+def _expand(
+    encoded: Encoded,
+    expansion: Expansion,
+    constant: set[ir.Value],
+    define: Callable[[ir.Node], OperatorDef | None],
+    signature: Callable[[OperatorDef], Signature],
+    table: constants.ConstantTable,
+) -> None:
+    for node in expansion.nodes:
+        if all(o in constant for o in node.outputs):
+            continue
+        _node(encoded, node, define(node), signature, table, expansion.rule)
+    rows = [f"{encoded.of(value)}\t{encoded.of(other)}" for value, other in expansion.same]
+    if rows:
+        encoded.rows.setdefault("in_same", []).extend(rows)
+
+
 def _node(
     encoded: Encoded,
     node: ir.Node,
     definition: OperatorDef | None,
     signature: Callable[[OperatorDef], Signature],
     table: constants.ConstantTable,
+    rule: str = "",
 ) -> None:
     number = len(encoded.nodes)
     form = signature(definition) if definition is not None else None
@@ -150,7 +193,7 @@ def _node(
         for value in captured_values(node):
             operands.append(encoded.of(value))
         reads = tuple(dict.fromkeys(o for o in operands if o != NO_VALUE))
-        encoded.nodes.append(Loaded(node, number, None, reads, (), results))
+        encoded.nodes.append(Loaded(node, number, None, reads, (), results, rule))
         relation = f"in_opaque_{len(reads)}"
         encoded.arities[relation] = len(reads)
         encoded.relations[relation] = None
@@ -160,12 +203,16 @@ def _node(
     asked = max((i + 1 for i, r in enumerate(results) if r != NO_VALUE), default=1)
     columns = tuple(column_texts(form, attributes, asked))
     operands += [NO_VALUE] * (form.fixed - len(operands))
-    encoded.nodes.append(Loaded(node, number, form, tuple(operands), columns, results))
+    encoded.nodes.append(Loaded(node, number, form, tuple(operands), columns, results, rule))
     relation = f"in_{form.constructor}"
+    if rule:
+        relation = f"made_{list(dict.fromkeys([*encoded.made.values(), rule])).index(rule)}_{form.constructor}"
     if form.variadic:
         relation += f"_{len(operands) - form.fixed}"
         encoded.arities[relation] = len(operands) - form.fixed
     encoded.relations[relation] = form
+    if rule:
+        encoded.made[relation] = rule
     row = [str(number if form.several else results[0]), *map(str, operands), *columns]
     if form.impure:
         row.append(str(number))
@@ -192,13 +239,15 @@ def load_rules(encoded: Encoded) -> Iterator[str]:
     yield '(rule ((in_info v i)) ((set (info (V v)) i)) :ruleset load :name "load infos")'
     yield "(relation in_result (i64 i64 i64))"
     yield '(rule ((in_result v n i)) ((union (V v) (Out (NV n) i))) :ruleset load :name "load results")'
+    yield "(relation in_same (i64 i64))"
+    yield '(rule ((in_same v w)) ((union (V v) (V w))) :ruleset load :name "load what is the same")'
     yield f"(union (V {NO_VALUE}) (Absent))"
     yield f'(set (info (Absent)) "{ABSENT}")'
     for relation, form in encoded.relations.items():
-        yield from _load_rule(relation, form, encoded.arities.get(relation))
+        yield from _load_rule(relation, form, encoded.arities.get(relation), encoded.made.get(relation, "input"))
 
 
-def _load_rule(relation: str, form: Signature | None, arity: int | None) -> Iterator[str]:
+def _load_rule(relation: str, form: Signature | None, arity: int | None, made_by: str) -> Iterator[str]:
     if form is None:
         names = [f"o{k}" for k in range(arity or 0)]
         yield f"(relation {relation} (i64{' i64' * len(names)}))"
@@ -221,7 +270,7 @@ def _load_rule(relation: str, form: Signature | None, arity: int | None) -> Iter
     variables = " ".join(["r", *operands, *columns, *impure])
     yield (
         f"(rule (({relation} {variables})) ((union ({leaf} r) ({form.constructor} {arguments})) "
-        f'(set (by_{form.constructor} {arguments}) "input")) :ruleset load :name "load {relation}")'
+        f'(set (by_{form.constructor} {arguments}) "{made_by}")) :ruleset load :name "load {relation}")'
     )
 
 

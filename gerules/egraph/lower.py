@@ -60,6 +60,8 @@ class Lowering:
     def rewrite(self, rule: ast.Rewrite, file: ast.RuleFile) -> None:
         """Adds the instances of one rewrite, both directions where it has two."""
         full = f"{file.ruleset}.{rule.name}"
+        if is_body_rule(rule):
+            return
         for params, rest in self.ground.instances(rule.over, rule.when, file):
             sides = [(rule.left, rule.right, ">" if rule.both else "")]
             if rule.both:
@@ -354,6 +356,12 @@ def _plain(expr: ast.Expr) -> object | None:
             values = [_plain(i) for i in items]
             return None if any(v is None for v in values) else values
     return None
+
+
+def is_body_rule(rule: ast.Rewrite) -> bool:
+    """Whether a rewrite is `f(..r) => body(f, ..r)`: it has no instance here, since a body is written out for one node,
+    when nothing else makes it (`gerules.egraph.convert`)."""
+    return isinstance(rule.right, ast.Call) and rule.right.head == ast.Name("body")
 
 
 def ruleset_name(ruleset: str) -> str:

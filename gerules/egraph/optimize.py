@@ -87,11 +87,11 @@ class Engine:
             self._known = knowledge(self.rules.program)
         return self._known
 
-    def compiled(self, opset: int, constructors: Iterable[str], target: int | None = None) -> Compiled:
-        """The program for graphs of this opset of ai.onnx that hold these operators: rules that cannot fire on them,
-        nor on what other rules make of them, are left out. `target` is the opset that is to be reached, where it is
-        another."""
-        lowered = self._window(opset, opset if target is None else target)
+    def compiled(self, constructors: Iterable[str], *opsets: int) -> Compiled:
+        """The program for graphs of these opsets of ai.onnx (those that are there, and those that are to be reached)
+        that hold these operators: rules that cannot fire on them, nor on what other rules make of them, are left
+        out."""
+        lowered = self._window(*opsets)
         wanted = producible(lowered.instances, constructors)
         key = (lowered.window, tuple(i.name for i in wanted))
         if key not in self._compiled:
@@ -255,7 +255,7 @@ def _one(
     outcome.spend("encode", time.monotonic() - started)
     started = time.monotonic()
     used = dict.fromkeys(f.constructor for f in encoded.relations.values() if f is not None)
-    compiled = engine.compiled(task.opset, used)
+    compiled = engine.compiled(used, task.opset)
     outcome.spend("compile", time.monotonic() - started)
     saturated = saturate(task, engine, compiled, encoded, outcome)
     started = time.monotonic()

@@ -157,7 +157,10 @@ class _Rebuild:
     def _node(self, cls: int, option: Candidate, kept: set[ir.Node]) -> None:
         enode = self.saturated.nodes[option.index]
         if option.original is not None:
-            node = self.loaded[option.original].node
+            loaded = self.loaded[option.original]
+            node = loaded.node
+            if loaded.rule:
+                self._adopt(node, loaded.rule)
             if enode.signature is not None:
                 self._reconnect(node, self._operands(option))
             else:
@@ -175,6 +178,14 @@ class _Rebuild:
         self.made[cls] = node
         if not enode.signature.several:
             self.result.values[cls] = node.outputs[0]
+
+    def _adopt(self, node: ir.Node, rule: str) -> None:
+        """A node of an expansion that holds graphs is taken over as it is."""
+        node.metadata_props[RULE] = rule
+        assert node.name is not None
+        self.result.made_by[node.name] = rule
+        self.graph.append(node)
+        self.result.changed = True
 
     def _reconnect(self, node: ir.Node, operands: list[ir.Value | None]) -> None:
         for place, value in enumerate(operands):

@@ -307,7 +307,7 @@ def test_a_wrong_rule_that_contradicts_shapes_is_refused_with_both(tmp_path: Pat
 
 def test_an_unknown_schedule_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(GerulesError) as caught:
-        engine(tmp_path, "opset ai.onnx 17\nrewrite r: Identity(x) => x", schedule="nightly").compiled(17, ())
+        engine(tmp_path, "opset ai.onnx 17\nrewrite r: Identity(x) => x", schedule="nightly").compiled((), 17)
     assert caught.value.diagnostics[0].code == "GR521"
     assert "nightly" in caught.value.diagnostics[0].message
 
@@ -323,6 +323,6 @@ def test_a_deep_chain_goes_through_without_recursion(tmp_path: Path) -> None:
 def test_a_rule_that_fits_no_member_of_its_class_is_refused(tmp_path: Path) -> None:
     rule = "opset ai.onnx 17\nclass Some = Relu | Neg\nrewrite r[f in Some]: f(x) => RandomNormalLike(x)"
     with pytest.raises(GerulesError) as caught:
-        engine(tmp_path, rule).compiled(17, ())
+        engine(tmp_path, rule).compiled((), 17)
     [diagnostic] = caught.value.diagnostics
     assert diagnostic.code == "GR501" and "impure" in diagnostic.message
