@@ -23,7 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "extract": set(),
     "target": {"errors", "registry", "dsl", "graph", "static"},
     "partition": {"errors", "graph"},
-    "policy": {"errors", "registry", "dsl", "paths"},
+    "policy": {"errors", "registry", "dsl", "paths", "static"},
     "egraph": {"errors", "registry", "dsl", "graph", "static", "simulate", "target"},
     "verify": {"errors", "registry", "dsl", "graph", "static", "simulate", "target", "policy", "egraph"},
 }

@@ -241,6 +241,79 @@ def verify(**flags: Any) -> None:
     run_guarded(lambda: run_verify(flags), flags)
 
 
+_policy = click.option(
+    "--policy", type=click.Choice(["default", "ge", "strict"]), default="default", show_default=True,
+    help="What is refused: ge in place and as silent as the engine, strict all that differs, default by name.",
+)  # fmt: skip
+
+
+@main.group()
+def registry() -> None:
+    """Registries of operators: releases of an engine as JSON files."""
+
+
+@registry.command("import", epilog="\b\nExample: gerules registry import headers/ -o ge-2.1.0.json")
+@click.argument("headers", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="HEADER...")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="R.json", help="A new file.")
+@_force
+@_json
+@_debug
+def registry_import(**flags: Any) -> None:
+    """Read registration headers (REG_OP), or folders of them, into a registry. What is odd is warned of."""
+    from gerules.cli.registries import run_import
+
+    run_guarded(lambda: run_import(flags), flags)
+
+
+@main.command(
+    epilog="""\b
+Examples:
+  gerules diff ge-1.8.0.json ge-2.1.0.json
+  gerules diff onnx:13 onnx:21 --json
+  gerules diff ge@1.8.0=A.json ge@2.1.0=B.json --policy ge --csv"""
+)
+@click.argument("built")
+@click.argument("runtime")
+@_policy
+@_many("--rules", "PATH", "Rule files beside the shipped ones: values that are given, rules between releases.")
+@_json
+@click.option("--csv", "as_csv", is_flag=True, help="Print one line an operator as CSV.")
+@_debug
+def diff(**flags: Any) -> None:
+    """Classify every operator of BUILT against RUNTIME: registries in files, or ONNX's at an opset (onnx:13).
+
+    A class says how the definitions go together, whatever the policy; beside it stand defaults, types and required-ness
+    that changed under it, and what the policy would refuse.
+    """
+    from gerules.cli.registries import run_diff
+
+    run_guarded(lambda: run_diff(flags), flags)
+
+
+@main.command(
+    epilog="\b\nExample: gerules recover net.onnx --built ge@1.8.0=A.json --runtime ge@2.1.0=B.json -o new.onnx"
+)
+@_model
+@click.option(
+    "--built", required=True, metavar="REGISTRY", help="What MODEL was built with: ge@1.8.0=A.json, ge=A.json."
+)
+@click.option("--runtime", required=True, metavar="REGISTRY", help="What is to read it, written likewise.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.onnx", help="A new file.")
+@_policy
+@_many("--rules", "PATH", "Rule files beside the shipped ones: values that are given, rules between releases.")
+@_force
+@_json
+@_debug
+def recover(**flags: Any) -> None:
+    """Make MODEL, built with one release of a registry, fit for a runtime of another.
+
+    All refusals come in one report, with status 1, and then nothing is written.
+    """
+    from gerules.cli.registries import run_recover
+
+    run_guarded(lambda: run_recover(flags), flags)
+
+
 def entry() -> None:
     """The console script."""
     try:
