@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from gerules.simulate.kernel import REFERENCE, Kernel, NodeSpec, Run
 from gerules.simulate.schema import find_schema
 from gerules.simulate.selection import Selector
 from gerules.simulate.values import describe, normalise
+from gerules.verify.sides import RECORDER
 
 _SELECTOR = Selector()
 _KERNELS: dict[object, Kernel] = {}
@@ -30,14 +31,26 @@ def run_body(
             results = int(value)  # type: ignore[call-overload]
         elif value is not None:
             values[attribute.name] = dtype_number(str(value)) if signature.kind(attribute.name) == "dtype" else value
-    version = int(definition.since)
-    schema = find_schema(definition.domain, definition.name, version)
+    node = (definition.domain, definition.name, int(definition.since))
+    recorder = RECORDER.get()
+    if recorder is None:
+        return evaluate_body(*node, values, operands, results)
+    return recorder.run(
+        (*node, True), values, operands, results, lambda: evaluate_body(*node, values, operands, results)
+    )
+
+
+def evaluate_body(
+    domain: str, op: str, version: int, values: Mapping[str, object], operands: Sequence[object], results: int
+) -> list[object]:
+    """The same for an operator by name, with its attributes as Python values."""
+    schema = find_schema(domain, op, version)
     assert schema is not None
     spec = NodeSpec(
-        definition.domain, definition.name, schema.since, version, definition.name, {**schema.defaults, **values},
+        domain, op, schema.since, version, op, {**schema.defaults, **values},
         len(operands), results, (True,) * results, {}, REFERENCE,
     )  # fmt: skip
-    key = (definition.key, tuple(sorted(spec.attributes.items())), len(operands), results)
+    key = (domain, op, version, tuple(sorted(spec.attributes.items())), len(operands), results)
     kernel = _KERNELS.get(key)
     given = [normalise(o) for o in operands]
     try:
@@ -51,5 +64,5 @@ def run_body(
         raise
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise node_fault(definition.name, definition.name, ", ".join(map(describe, given)), reason) from error
+        raise node_fault(op, op, ", ".join(map(describe, given)), reason) from error
     return [*found, *[None] * (results - len(found))][:results]

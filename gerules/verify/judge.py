@@ -46,7 +46,7 @@ def _bits(left: np.ndarray, right: np.ndarray) -> Fault | None:
     elif left.dtype.kind == "c":
         parts = left.real.dtype
         a, b = (np.ascontiguousarray(v).reshape(-1).view(parts).reshape(*v.shape, 2) for v in (left, right))
-        different = _float_bits(a, b).any(axis=-1)
+        different = np.asarray(_float_bits(a, b).any(axis=-1))
     else:
         different = _float_bits(left, right)
     if not different.any():
@@ -60,4 +60,4 @@ def _float_bits(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     # A copy in order, since only that can be read as whole numbers; of a scalar it stays a scalar.
     different = np.asarray(left.copy(order="C").view(whole) != right.copy(order="C").view(whole))
     with np.errstate(all="ignore"):
-        return different & ~((left != left) & (right != right))
+        return np.asarray(different & ~((left != left) & (right != right)), dtype=np.bool_)

@@ -20,10 +20,12 @@ class Accepted:
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """What was drawn is no instance of the rule: `reason` is the condition that does not hold, as written, or
-    `ill-typed`, or why there is no right side. `depth` tells how far the draw came."""
+    `ill-typed`, or why there is no right side. `progress` tells how far the draw came (1 would be an instance),
+    `causes` the segments of the draw that the failure comes from."""
 
     reason: str
-    depth: int = 0
+    progress: float = 0.0
+    causes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,15 @@ Outcome = Accepted | Rejected | Refuted
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """What became of many trials. `never` are the conditions that held in none of them; `missed` the element types
-    that were never accepted, as texts."""
+    """What became of many trials. `never` are the conditions that held in none of them, as written, where none was
+    accepted; `dtypes` the element types that were accepted somewhere."""
 
     accepted: int
     drawn: int
     rejected_by: Mapping[str, int] = field(default_factory=dict)
     refutation: Refutation | None = None
     never: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property

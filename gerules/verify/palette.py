@@ -7,6 +7,7 @@ says how far into the table a draw reaches: small whole numbers, moderate ones, 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def _extremes(dtype: str) -> np.ndarray:
     import ml_dtypes
 
     kind = numpy_dtype(dtype)
-    info = ml_dtypes.finfo(kind)
+    info: Any = ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
     smallest = getattr(info, "smallest_subnormal", info.tiny)
     found = [info.max, info.min, info.tiny, smallest]
     with np.errstate(all="ignore"):

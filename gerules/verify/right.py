@@ -21,7 +21,8 @@ from gerules.graph.dtypes import name_of_numpy, numpy_dtype
 from gerules.registry.definition import REQUIRED, OperatorDef
 from gerules.static import Context, Unknown, compile_expr
 from gerules.static.context import DTYPES
-from gerules.verify.draw import Drawer, Reject, State, compute, extents, iota
+from gerules.verify.compute import compute
+from gerules.verify.draw import Drawer, Reject, State, extents, iota
 from gerules.verify.layout import Bound, ColumnAt, Fixed, Layout, ListOf, NodeAt, RestOf, TensorAt, default_value
 
 Env = Mapping[str, object]
@@ -227,10 +228,7 @@ class Right:
             operands: list[object] = []
             for make, splice in zip(makers, spliced, strict=True):
                 made = make(state, env)
-                if splice:
-                    operands += made  # type: ignore[operator]
-                else:
-                    operands.append(made)
+                operands += made if splice and isinstance(made, list) else [made]
             while operands and operands[-1] is None:
                 operands.pop()
             if len(operands) < least or (len(operands) > signature.fixed and not signature.variadic):
