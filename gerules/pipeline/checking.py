@@ -10,6 +10,7 @@ from gerules.dsl.pending import pending
 from gerules.dsl.program import Program, RuleSource, check_program, shipped_sources, user_sources
 from gerules.errors import Diagnostic, GerulesError
 from gerules.pipeline.options import Progress, silent
+from gerules.policy.examples import without_decided
 from gerules.registry import onnx_registry
 from gerules.static import known_functions
 
@@ -52,6 +53,7 @@ def check_rules(paths: Sequence[str | Path], *, examples: bool = True, progress:
         found += pending(program, shown)
     if not any(d.severity == "error" for d in found):
         found += _lowered(program, shown)
+        found = without_decided(program, found)
     files = [f for f in program.files if f.path in shown]
     rules = sum(1 for entry in program.rewrites.values() if entry.file.path in shown)
     count = sum(1 for entry in program.examples if entry.file.path in shown)

@@ -70,10 +70,12 @@ def operator_text(symbol: ast.Symbol) -> str:
 class Policy:
     """The facts, denies and warnings of some rulesets of a program. Decisions are compiled once and kept."""
 
-    def __init__(self, program: Program, rulesets: Sequence[str]) -> None:
-        """`rulesets` name files or folders of the program (`compat/signature`, `user`)."""
+    def __init__(self, program: Program, rulesets: Sequence[str], more: Sequence[Entry[ast.Refuse]] = ()) -> None:
+        """`rulesets` name files or folders of the program (`compat/signature`, `user`); `more` are refusals beside
+        those that they hold."""
         self.program = program
         self.rulesets = tuple(rulesets)
+        self.more = tuple(more)
         self._decisions: dict[object, Decision] = {}
 
     def _inside(self, entry: Entry[ast.Fact] | Entry[ast.Refuse]) -> bool:
@@ -85,7 +87,7 @@ class Policy:
 
     @cached_property
     def refuses(self) -> tuple[Entry[ast.Refuse], ...]:
-        return tuple(e for e in self.program.refuses.values() if self._inside(e))
+        return (*(e for e in self.program.refuses.values() if self._inside(e)), *self.more)
 
     @cached_property
     def relations(self) -> dict[str, Relation]:

@@ -28,6 +28,7 @@ from gerules.errors import Diagnostic, GerulesError, Span
 from gerules.graph.constants import ConstantTable
 from gerules.graph.dims import Dim, DimFacts
 from gerules.graph.info import Info
+from gerules.policy.examples import about_tables, run_example
 from gerules.simulate import NodeFault, SimulationFault
 from gerules.static import Context, TensorView, Unknown, compile_condition, compile_expr, free_names
 from gerules.verify.terms import Evaluation, evaluate_term
@@ -79,6 +80,9 @@ class Examples:
             rule = self.program.rewrites.get(full)
             if rule is not None:
                 return _OnRewrite(self, full, entry, rule).judge()
+            if about_tables(self.program, entry):
+                wrong = run_example(self.program, entry)
+                return ExampleResult(full, example.span, "failed" if wrong else "passed", wrong, simulated=False)
             fact = self.program.facts.get(full)
             told = fact is not None and any(map(_about_tensors, fact.statement.conclusions))
             if told and isinstance(example.outcome, ast.Gives):
