@@ -151,8 +151,17 @@ def _freeze(attributes: Mapping[str, Any]) -> Any:
             isinstance(value, tuple) and any(isinstance(v, np.ndarray) for v in value)
         ):
             return None
-        items.append((name, value))
+        items.append((name, _told_apart(value)))
     return tuple(items)
+
+
+def _told_apart(value: Any) -> Any:
+    """Zeros of different sign are equal numbers, and different attributes."""
+    if isinstance(value, float) and value == 0:
+        return repr(value)
+    if isinstance(value, tuple) and any(isinstance(v, float) and v == 0 for v in value):
+        return tuple(map(repr, value))
+    return value
 
 
 __all__ = ["Mode", "Selector"]

@@ -18,7 +18,8 @@ _E8M0: Final = np.dtype(ml_dtypes.float8_e8m0fnu)
 def to_small_float(x: Array, target: np.dtype[Any], saturate: bool, round_mode: str = "up") -> Array:
     """Floats of eight bits and less: with `saturate` what is too large becomes the largest finite number."""
     if target == _E8M0:
-        return np.asarray(numpy_helper.to_float8e8m0(x.astype(np.float32), saturate, round_mode)).astype(target)
+        flat = x.astype(np.float32).reshape(-1)  # it writes into what it is given, and cannot into a scalar
+        return np.asarray(numpy_helper.to_float8e8m0(flat, saturate, round_mode)).astype(target).reshape(x.shape)
     if not saturate:
         return x.astype(target)
     largest = float(ml_dtypes.finfo(target).max)  # type: ignore[no-untyped-call]  # no stubs

@@ -32,6 +32,11 @@ def _power(a: Array, b: Array) -> Array:
     return np.asarray(np.power(wide(a), b.astype(wide(a).dtype))).astype(a.dtype)
 
 
+@simple("Softsign")
+def softsign(x: Array) -> Value:
+    return np.asarray(x / (np.abs(x) + x.dtype.type(1))).astype(x.dtype, copy=False)
+
+
 _BINARY: dict[str, Callable[[Array, Array], Any]] = {
     "Add": np.add,
     "Sub": np.subtract,

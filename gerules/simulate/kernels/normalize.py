@@ -150,6 +150,8 @@ def mean_variance_normalization(spec: NodeSpec) -> Kernel:
 def local_response(spec: NodeSpec) -> Kernel:
     """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ^ beta."""
     size = int(spec.attributes["size"])
+    if size < 1:
+        raise ValueError(f"a window of {size} channels")
     alpha, beta, bias = spec.get("alpha", 1e-4), spec.get("beta", 0.75), spec.get("bias", 1.0)
     before = (size - 1) // 2
 

@@ -105,6 +105,8 @@ def resize(spec: NodeSpec) -> Kernel:
 def _by_scales(x: Array, scales: Array, axes: Sequence[int]) -> dict[int, _Axis]:
     if scales.size != len(axes):
         raise ValueError(f"{scales.size} scales for {len(axes)} axes")
+    if not (np.isfinite(scales) & (scales > 0)).all():
+        raise ValueError("a scale is greater than 0")
     plan = {}
     for axis, scale in zip(axes, list(scales.astype(np.float32).reshape(-1)), strict=True):
         out = int(np.floor(np.float32(x.shape[axis]) * scale))  # in single precision, as shapes are inferred
@@ -115,6 +117,8 @@ def _by_scales(x: Array, scales: Array, axes: Sequence[int]) -> dict[int, _Axis]
 def _by_sizes(x: Array, sizes: Sequence[int], axes: Sequence[int], policy: str) -> dict[int, _Axis]:
     if len(sizes) != len(axes):
         raise ValueError(f"{len(sizes)} sizes for {len(axes)} axes")
+    if any(size < 0 for size in sizes):
+        raise ValueError("a size is 0 or more")
     scales = [size / x.shape[axis] if x.shape[axis] else 1.0 for axis, size in zip(axes, sizes, strict=True)]
     if policy == "stretch":
         return {a: _Axis(x.shape[a], n, s) for a, n, s in zip(axes, sizes, scales, strict=True)}

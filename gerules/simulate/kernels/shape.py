@@ -125,8 +125,10 @@ def gather_elements(spec: NodeSpec) -> Kernel:
 @kernel("Expand")
 def expand(spec: NodeSpec) -> Kernel:
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
-        x = operands[0]
-        shape = np.broadcast_shapes(x.shape, tuple(_numbers(operands[1])))
+        x, target = operands
+        if target.ndim != 1:
+            raise ValueError(f"the target is a list, not of rank {target.ndim}")
+        shape = np.broadcast_shapes(x.shape, tuple(_numbers(target)))
         return (np.broadcast_to(x, shape).copy(),)
 
     return compute
