@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -197,16 +198,20 @@ def encoder(kind: str, host: Host) -> _Encoder:
         return splat
     if kind == "dims":
         return lambda value, dtype, env, shape: str(
-            Info(str(dtype), (Dim.of(len(known_entries(value))),), Entries(known_entries(value)))
+            Info(str(dtype), (Dim.of(len(known_entries(value))),), Entries(_held(known_entries(value), str(dtype))))
         )
     if kind == "dim":
-        return lambda value, dtype, env, shape: str(Info(str(dtype), (), Entries((extent_of(value),))))
+        return lambda value, dtype, env, shape: str(
+            Info(str(dtype), (), Entries(_held((extent_of(value),), str(dtype))))
+        )
     if kind == "info-shape":
         return _info_encoder(lambda info, value: Info(info.dtype, entries_of(value)), host)
     if kind == "info-dims":
         return _info_encoder(_with_entries, host)
     if kind == "info-dim":
-        return _info_encoder(lambda info, value: Info(info.dtype, (), Entries((extent_of(value),))), host)
+        return _info_encoder(
+            lambda info, value: Info(info.dtype, (), Entries(fitting((extent_of(value),), info.dtype))), host
+        )
     if kind == "dtype":
         return lambda value, dtype, env, shape: str(value)
     return lambda value, dtype, env, shape: format_value(kind, value)
@@ -225,7 +230,24 @@ def _array(value: object, dtype: object) -> np.ndarray:
 
 def _with_entries(info: Info, value: object) -> Info:
     entries = entries_of(value)
-    return Info(info.dtype, (Dim.of(len(entries)),), Entries(entries))
+    return Info(info.dtype, (Dim.of(len(entries)),), Entries(fitting(entries, info.dtype)))
+
+
+def fitting(entries: Sequence[Dim | None], dtype: str) -> tuple[Dim | None, ...]:
+    """Entries as an element type holds them: a number beyond its range would have wrapped, and is not known."""
+    if not re.fullmatch(r"[iu]\d+", dtype):
+        return tuple(entries)
+    bits = int(dtype[1:])
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
+    return tuple(None if d is None or (d.value is not None and not low <= d.value <= high) else d for d in entries)
+
+
+def _held(entries: Sequence[Dim], dtype: str) -> tuple[Dim | None, ...]:
+    """Entries of a tensor that is to be made. Raises Unknown where one is beyond the range of its type."""
+    held = fitting(entries, dtype)
+    if None in held:
+        raise Unknown(f"an entry is beyond the range of {dtype}")
+    return held
 
 
 def _info_encoder(change: Callable[[Info, object], Info], host: Host) -> _Encoder:
