@@ -312,7 +312,7 @@ class Drawer:
             with np.errstate(all="ignore"):
                 return np.array(numbers, dtype=np.int64).reshape(shape).astype(table(dtype, 0).dtype)
         values = table(dtype, state.propose.mood)
-        return values[np.array(state.source.many(len(values), count), dtype=np.intp)].reshape(shape)
+        return values[np.array(state.source.contents(len(values), count), dtype=np.intp)].reshape(shape)
 
     def attribute(self, state: State, index: int, step: DrawColumn) -> object:
         """A value of an attribute: what a hint says, else its default as often as not."""

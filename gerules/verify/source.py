@@ -14,10 +14,11 @@ from typing import Protocol
 
 class Source(Protocol):
     """Decisions, one after the other. `choices` are those made so far; `bounds` the number of them when each segment of
-    the draw began."""
+    the draw began; `spans` where the decisions of contents are."""
 
     choices: list[int]
     bounds: list[int]
+    spans: list[tuple[int, int]]
 
     def step(self) -> None:
         """A segment begins."""
@@ -31,17 +32,35 @@ class Source(Protocol):
     def many(self, bound: int, count: int) -> list[int]:
         """`count` decisions below one bound."""
 
+    def contents(self, bound: int, count: int) -> list[int]:
+        """The same, for the elements of an array."""
 
-class _Recorded:
+
+class Recorded:
+    """Keeps what was decided."""
+
     def __init__(self) -> None:
         self.choices: list[int] = []
         self.bounds: list[int] = [0]
+        self.spans: list[tuple[int, int]] = []
 
     def step(self) -> None:
         self.bounds.append(len(self.choices))
 
+    def below(self, bound: int, label: str | None = None) -> int:
+        raise NotImplementedError
 
-class RandomSource(_Recorded):
+    def many(self, bound: int, count: int) -> list[int]:
+        return [self.below(bound) for _ in range(count)]
+
+    def contents(self, bound: int, count: int) -> list[int]:
+        start = len(self.choices)
+        made = self.many(bound, count)
+        self.spans.append((start, len(self.choices)))
+        return made
+
+
+class RandomSource(Recorded):
     """Decisions of a generator, the same for the same seed. `wanted` decides what is labelled so."""
 
     def __init__(self, seed: int | str, wanted: Mapping[str, int] | None = None) -> None:
@@ -68,7 +87,7 @@ class RandomSource(_Recorded):
         return made
 
 
-class ReplaySource(_Recorded):
+class ReplaySource(Recorded):
     """Decisions that were made before; 0 once they are used up. One that is too large is taken modulo its bound."""
 
     def __init__(self, choices: Iterable[int]) -> None:
@@ -83,11 +102,8 @@ class ReplaySource(_Recorded):
         self.choices.append(choice)
         return choice
 
-    def many(self, bound: int, count: int) -> list[int]:
-        return [self.below(bound) for _ in range(count)]
 
-
-class ChangedSource(_Recorded):
+class ChangedSource(Recorded):
     """Decisions of an earlier draw, but for the segments `anew`: those are random. What a segment decides beyond what
     it decided then is random too. `wanted` decides what is labelled so in the segments that are made anew."""
 
@@ -133,8 +149,54 @@ class ChangedSource(_Recorded):
         self.choices.append(choice)
         return choice
 
-    def many(self, bound: int, count: int) -> list[int]:
-        return [self.below(bound) for _ in range(count)]
+
+Segment = tuple[tuple[int, ...], tuple[int, ...]]
+"""What a segment decides, and what the elements are that it draws."""
+
+
+class EditedSource(Recorded):
+    """Decisions by segment, and elements apart from the others: 0 where a segment has no more of them."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        super().__init__()
+        self._segments = segments
+        self._place = self._cursor = self._element = 0
+
+    def step(self) -> None:
+        super().step()
+        self._place, self._cursor, self._element = self._place + 1, 0, 0
+
+    def below(self, bound: int, label: str | None = None) -> int:
+        if bound <= 1:
+            return 0
+        given = self._segments[self._place][0] if self._place < len(self._segments) else ()
+        choice = given[self._cursor] % bound if self._cursor < len(given) else 0
+        self._cursor += 1
+        self.choices.append(choice)
+        return choice
+
+    def contents(self, bound: int, count: int) -> list[int]:
+        if bound <= 1:
+            return [0] * count
+        given = self._segments[self._place][1] if self._place < len(self._segments) else ()
+        at = self._element
+        made = [given[k] % bound if k < len(given) else 0 for k in range(at, at + count)]
+        self._element += count
+        self.spans.append((len(self.choices), len(self.choices) + count))
+        self.choices += made
+        return made
+
+
+def segments_of(source: Source) -> list[Segment]:
+    """What a source decided in each segment."""
+    elements = {k for start, end in source.spans for k in range(start, end)}
+    ends = [*source.bounds[1:], len(source.choices)]
+    found: list[Segment] = []
+    for start, end in zip(source.bounds, ends, strict=True):
+        places = range(start, end)
+        plain = tuple(source.choices[k] for k in places if k not in elements)
+        found.append((plain, tuple(source.choices[k] for k in places if k in elements)))
+    return found
 
 
 def stable_seed(text: str) -> int:

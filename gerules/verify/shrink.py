@@ -1,0 +1,170 @@
+"""Makes a refutation small: fewer decisions, and smaller ones, until nothing can be left out.
+
+First whole segments of the draw are tried with every decision the simplest, then decisions one by one; what is left
+goes to hypothesis, which knows more ways to make a list of numbers smaller. Everything is counted, nothing timed, so
+that the same refutation always shrinks to the same one. This module needs hypothesis; where it is missing the caller
+does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis import strategies as st
+from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
+from hypothesis.errors import NoSuchExample
+
+from gerules.verify.outcome import Refutation, Refuted
+from gerules.verify.plan import CasePlan
+from gerules.verify.source import EditedSource, Recorded, ReplaySource, Segment, Source, segments_of
+
+TRIALS = 400
+"""Trials of our own at most; hypothesis may take `EXAMPLES` more."""
+EXAMPLES = 60
+
+Key = tuple[int, int, int, int]
+
+
+def shrink(plan: CasePlan, refutation: Refutation) -> Refutation:
+    """The smallest refutation that was found from this one; the same where it does not replay."""
+    source = ReplaySource(refutation.choices)
+    outcome = plan.trial(source)
+    if not isinstance(outcome, Refuted):
+        return refutation
+    found = _Shrinker(plan, source, outcome.refutation).go()
+    return replace(_by_hypothesis(plan, found), shrunk=True)
+
+
+def _key(refutation: Refutation, choices: Sequence[int]) -> Key:
+    """How large a refutation is: elements to look at, decisions that are not the simplest, their sum, and how late they
+    come."""
+    late = sum(place for place, choice in enumerate(choices) if choice)
+    return elements(refutation), sum(c > 0 for c in choices), sum(choices), late
+
+
+def elements(refutation: Refutation) -> int:
+    """Elements of all operands and of both results."""
+    values = [*refutation.operands.values(), refutation.left, refutation.right]
+    return sum(v.size for v in values if isinstance(v, np.ndarray))
+
+
+class _Shrinker:
+    """Keeps the best refutation so far, and tries smaller ones."""
+
+    def __init__(self, plan: CasePlan, source: Source, refutation: Refutation) -> None:
+        self.plan = plan
+        self.segments = segments_of(source)
+        self.best = refutation
+        self.key = _key(refutation, source.choices)
+        self.trials = 0
+        self.seen: set[tuple[Segment, ...]] = set()
+
+    def go(self) -> Refutation:
+        while self.trials < TRIALS:
+            before = self.key
+            for place in range(len(self.segments)):
+                if place < len(self.segments):
+                    self.segment(place)
+            if self.key == before:
+                break
+        return self.best
+
+    def attempt(self, place: int, plain: Sequence[int], contents: Sequence[int]) -> bool:
+        """Whether a segment with these decisions refutes too, and is smaller: then it is kept."""
+        segments = (*self.segments[:place], (tuple(plain), tuple(contents)), *self.segments[place + 1 :])
+        if self.trials >= TRIALS or segments in self.seen:
+            return False
+        self.seen.add(segments)
+        self.trials += 1
+        source = EditedSource(segments)
+        outcome = self.plan.trial(source)
+        if not isinstance(outcome, Refuted):
+            return False
+        key = _key(outcome.refutation, source.choices)
+        if key >= self.key:
+            return False
+        self.best, self.key, self.segments = outcome.refutation, key, segments_of(source)
+        return True
+
+    def segment(self, place: int) -> None:
+        plain, contents = self.segments[place]
+        if any(contents):
+            if self.attempt(place, plain, ()):
+                return self.numbers(place, 0)
+            # What matters to the front: then the rest can go.
+            self.attempt(place, plain, sorted(contents, key=lambda c: c == 0))
+            for at in range(1, len(contents)):
+                if place < len(self.segments) and contents[at] and contents != self.segments[place][1]:
+                    break
+                self.attempt(place, plain, (contents[at], *contents[:at], *contents[at + 1 :]))
+        if place < len(self.segments) and any(self.segments[place][0]):
+            self.attempt(place, (), self.segments[place][1])
+        self.numbers(place, 0)
+        self.numbers(place, 1)
+
+    def numbers(self, place: int, part: int) -> None:
+        """Each decision of a segment on its own."""
+        at = 0
+        while place < len(self.segments) and at < len(self.segments[place][part]):
+            pair = self.segments[place]
+            value = pair[part][at]
+            for smaller in dict.fromkeys((0, 1, value // 2, value - 1)):
+                if 0 <= smaller < value:
+                    changed = (*pair[part][:at], smaller, *pair[part][at + 1 :])
+                    if self.attempt(place, *((changed, pair[1]) if part == 0 else (pair[0], changed))):
+                        break
+            at += 1
+
+
+def _by_hypothesis(plan: CasePlan, refutation: Refutation) -> Refutation:
+    """What hypothesis makes of it: it starts from our decisions, in a database of its own, and shrinks."""
+    best: list[tuple[Key, Refutation]] = [(_key(refutation, refutation.choices), refutation)]
+
+    @st.composite
+    def refutations(draw: st.DrawFn) -> bool:
+        source = _Drawing(draw)
+        outcome = plan.trial(source)
+        if not isinstance(outcome, Refuted):
+            return False
+        key = _key(outcome.refutation, source.choices)
+        if key < best[0][0]:
+            best[0] = key, outcome.refutation
+        return True
+
+    database = InMemoryExampleDatabase()
+    database.save(b"refutation", choices_to_bytes(refutation.choices))
+    quick = settings(
+        database=database,
+        phases=(Phase.reuse, Phase.shrink),
+        max_examples=EXAMPLES,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        find(
+            refutations(),
+            lambda refuted: refuted,
+            settings=quick,
+            database_key=b"refutation",
+        )
+    except NoSuchExample:
+        return refutation
+    return best[0][1]
+
+
+class _Drawing(Recorded):
+    """Decisions that hypothesis makes."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        super().__init__()
+        self._draw = draw
+
+    def below(self, bound: int, label: str | None = None) -> int:
+        if bound <= 1:
+            return 0
+        choice = self._draw(st.integers(0, bound - 1))
+        self.choices.append(choice)
+        return choice
