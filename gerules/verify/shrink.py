@@ -2,24 +2,23 @@
 
 First whole segments of the draw are tried with every decision the simplest, then decisions one by one; what is left
 goes to hypothesis, which knows more ways to make a list of numbers smaller. Everything is counted, nothing timed, so
-that the same refutation always shrinks to the same one. This module needs hypothesis; where it is missing the caller
-does without.
+that the same refutation always shrinks to the same one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, find, settings
-from hypothesis import strategies as st
-from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
-from hypothesis.errors import NoSuchExample
-
 from gerules.verify.outcome import Refutation, Refuted
 from gerules.verify.plan import CasePlan
 from gerules.verify.source import EditedSource, Recorded, ReplaySource, Segment, Source, segments_of
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
 
 TRIALS = 400
 """Trials of our own at most; hypothesis may take `EXAMPLES` more."""
@@ -29,7 +28,10 @@ Key = tuple[int, int, int, int]
 
 
 def shrink(plan: CasePlan, refutation: Refutation) -> Refutation:
-    """The smallest refutation that was found from this one; the same where it does not replay."""
+    """The smallest refutation that was found from this one; the same, as it is, where it does not replay or where
+    hypothesis, an extra, is missing (then `shrunk` stays false)."""
+    if find_spec("hypothesis") is None:
+        return refutation
     source = ReplaySource(refutation.choices)
     outcome = plan.trial(source)
     if not isinstance(outcome, Refuted):
@@ -121,11 +123,16 @@ class _Shrinker:
 
 def _by_hypothesis(plan: CasePlan, refutation: Refutation) -> Refutation:
     """What hypothesis makes of it: it starts from our decisions, in a database of its own, and shrinks."""
+    from hypothesis import HealthCheck, Phase, find, settings
+    from hypothesis import strategies as st
+    from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
+    from hypothesis.errors import NoSuchExample
+
     best: list[tuple[Key, Refutation]] = [(_key(refutation, refutation.choices), refutation)]
 
     @st.composite
-    def refutations(draw: st.DrawFn) -> bool:
-        source = _Drawing(draw)
+    def refutations(draw: DrawFn) -> bool:
+        source = _Drawing(draw, st.integers)
         outcome = plan.trial(source)
         if not isinstance(outcome, Refuted):
             return False
@@ -158,13 +165,13 @@ def _by_hypothesis(plan: CasePlan, refutation: Refutation) -> Refutation:
 class _Drawing(Recorded):
     """Decisions that hypothesis makes."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
+    def __init__(self, draw: DrawFn, integers: Callable[[int, int], SearchStrategy[int]]) -> None:
         super().__init__()
-        self._draw = draw
+        self._draw, self._integers = draw, integers
 
     def below(self, bound: int, label: str | None = None) -> int:
         if bound <= 1:
             return 0
-        choice = self._draw(st.integers(0, bound - 1))
+        choice = self._draw(self._integers(0, bound - 1))
         self.choices.append(choice)
         return choice
