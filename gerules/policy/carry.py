@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gerules.dsl.program import Program
 from gerules.policy.decide import Policy
-from gerules.policy.forms import NodeForm
+from gerules.policy.forms import Constant, NodeForm, Token, Undecided, placed
 from gerules.policy.judging import REPAIRS, SIGNATURE, Judged, Subject, judge, minimal_node
 from gerules.policy.versions import Lift, Misfit, adapted, version_rules
 from gerules.registry.comparison import Pair, operator_key
@@ -92,12 +92,25 @@ class Carrier:
         for item in steps:
             runtime = self.runtime.operators[item.node.operator]
             key = operator_key(self.built.domain, item.node.operator)
-            subjects.append(Subject(item.node, Pair(key, adapted(item, runtime), runtime), item.rules[-1]))
+            node = replace(item.node, inputs=typed(runtime, item.node.inputs))
+            subjects.append(Subject(node, Pair(key, adapted(item, runtime), runtime), item.rules[-1]))
         return subjects, ""
 
     def minimal(self, names: Sequence[str]) -> list[Carried]:
         """What becomes of each built definition, taken as a node."""
         return self.carry([minimal_node(self.built.operators[name]) for name in names])
+
+
+def typed(definition: ReleaseOperator, values: Sequence[Token | None]) -> tuple[Token | None, ...]:
+    """Operands of which constants know the data types that their places admit."""
+    if not any(isinstance(value, Constant) for value in values):
+        return tuple(values)
+    try:
+        found = placed(definition.inputs, values, {}, "operands")
+    except Undecided:
+        return tuple(values)
+    types = {value: port.types for port in definition.inputs for value in found.get(port.name, ())}
+    return tuple(replace(v, types=types.get(v, ())) if isinstance(v, Constant) else v for v in values)
 
 
 def carrier(program: Program, rulesets: Sequence[str], name: str, built: Release, runtime: Release) -> Carrier:

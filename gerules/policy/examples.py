@@ -184,7 +184,8 @@ def without_decided(program: Program, found: Iterable[Diagnostic]) -> list[Diagn
     found = list(found)
     files = {d.span.file for d in found if d.code in _NOT_YET and d.span is not None}
     places: set[Span] = set()
-    for entry in (*program.facts.values(), *program.refuses.values()):
+    entries: list[Tested] = [*program.facts.values(), *program.refuses.values()]
+    for entry in entries:
         if entry.file.path in files and runnable(program, entry):
             places.add(entry.statement.span)
             for node in walk(entry.statement):

@@ -343,8 +343,8 @@ def _bind(match: _Match, name: str, values: tuple[Token | None, ...]) -> None:
 def _attribute(keyword: ast.Keyword, setting: Setting | None, match: _Match) -> None:
     pattern = keyword.value
     if isinstance(pattern, ast.Name):
-        if pattern.id != "_":
-            match.settings[pattern.id] = setting
+        if pattern.id != "_" and match.settings.setdefault(pattern.id, setting) != setting:
+            raise Misfit(f"{pattern.id} stands for two different values")
         return
     if pattern == ast.Word("none"):
         if setting is not None and setting.written:
