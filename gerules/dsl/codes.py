@@ -92,6 +92,6 @@ CODES: Mapping[str, str] = {
     "GR190": "studies are not run yet",
     "GR191": "tables are not read from files yet",
     "GR192": "steps of this mode are not run yet",
-    "GR193": "registries other than ONNX's are not loaded yet",
+    "GR193": "a rule about a registry that only `diff` and `recover` load",
     "GR194": "denies and warnings are not run yet",
 }

@@ -58,7 +58,7 @@ def pending_rule(program: Program, rule: Entry[ast.Rewrite]) -> Diagnostic | Non
     None for other rewrites."""
     for node in walk(rule.statement):
         if isinstance(node, ast.Symbol) and program.scope.is_foreign(node, rule.file):
-            message = f"{rule.full} speaks of {node}, and registries other than ONNX's are not loaded yet"
+            message = f"{rule.full} speaks of {node}, and only `diff` and `recover` load that registry"
             return Diagnostic("GR193", message, node.span, hint="the rule is left out")
         if isinstance(node, ast.Call) and isinstance(node.head, ast.Name):
             table = program.tables.get(node.head.id)

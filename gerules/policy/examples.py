@@ -14,6 +14,7 @@ from gerules.policy.decide import Answers, Policy, operator_text
 from gerules.policy.judging import SIGNATURE
 from gerules.policy.model import INT, TEXT, Cell, Relation, Row
 from gerules.policy.texts import cell_text, number_text
+from gerules.policy.versions import version_rules_of
 
 Tested = Entry[ast.Fact] | Entry[ast.Refuse]
 
@@ -180,8 +181,10 @@ def runnable(program: Program, entry: Tested) -> bool:
 
 
 def without_decided(program: Program, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Diagnostics without those that say "not yet" of facts, denies and tables which rules between releases decide."""
-    found = list(found)
+    """Diagnostics without those that say "not yet" of what `diff` and `recover` run: facts, denies and tables between
+    releases, and rewrites from one release to another."""
+    between = between_releases(program)
+    found = [d for d in found if not (d.code in _FOREIGN and d.span in between)]
     files = {d.span.file for d in found if d.code in _NOT_YET and d.span is not None}
     places: set[Span] = set()
     entries: list[Tested] = [*program.facts.values(), *program.refuses.values()]
@@ -196,3 +199,15 @@ def without_decided(program: Program, found: Iterable[Diagnostic]) -> list[Diagn
 
 
 _NOT_YET = ("GR191", "GR194", "GR510")
+_FOREIGN = ("GR193", "GR502")
+
+
+def between_releases(program: Program) -> frozenset[Span]:
+    """Where rewrites between releases of one registry speak of its operators."""
+    places: set[Span] = set()
+    for entry in program.rewrites.values():
+        heads = [n for n in walk(entry.statement) if isinstance(n, ast.Symbol)]
+        symbols = [n for n in heads if program.scope.is_foreign(n, entry.file)]
+        if symbols and version_rules_of(entry) and len({s.domain for s in symbols}) == 1:
+            places |= {entry.statement.span, *(s.span for s in symbols)}
+    return frozenset(places)

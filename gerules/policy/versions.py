@@ -59,7 +59,7 @@ def version_rules(program: Program, domain: str) -> tuple[VersionRule, ...]:
     found: list[VersionRule] = []
     for entry in program.rewrites.values():
         if _speaks_of(entry, domain):
-            found += _readings(entry)
+            found += version_rules_of(entry)
     return tuple(found)
 
 
@@ -69,6 +69,11 @@ def _speaks_of(entry: Entry[ast.Rewrite], domain: str) -> bool:
         for side in (entry.statement.left, entry.statement.right)
         for node in walk(side)
     )
+
+
+def version_rules_of(entry: Entry[ast.Rewrite]) -> tuple[VersionRule, ...]:
+    """The readings of a rewrite: one, two where it goes both ways, none where it is not between single operators."""
+    return tuple(_readings(entry))
 
 
 def _readings(entry: Entry[ast.Rewrite]) -> Iterator[VersionRule]:
