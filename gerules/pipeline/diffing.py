@@ -11,9 +11,9 @@ from typing import Any
 
 from gerules.dsl.program import Program, load_program, shipped_sources, user_sources
 from gerules.errors import Diagnostic, UsageFault
-from gerules.policy.carry import carrier
+from gerules.policy.carry import Carried, carrier
 from gerules.policy.decide import Policy
-from gerules.policy.judging import POLICIES, REASONS, SIGNATURE
+from gerules.policy.judging import POLICIES, REASONS, SIGNATURE, minimal_node
 from gerules.registry import onnx_registry
 from gerules.registry.comparison import Pair, operator_key, tables
 from gerules.registry.release import Release
@@ -151,8 +151,8 @@ def diff_registries(
     return compare(one, other, policy, policy_rules(rules))
 
 
-def compare(built: Release, runtime: Release, policy: str, rules: Rules) -> Diff:
-    """The comparison itself."""
+def compare(built: Release, runtime: Release, policy: str, rules: Rules, *, judged: bool = True) -> Diff:
+    """The comparison itself; without the policy's judgement of each definition where `judged` is false."""
     names = sorted(built.operators)
     pairs = [
         Pair(operator_key(built.domain, name), built.operators[name], runtime.operators.get(name)) for name in names
@@ -167,7 +167,8 @@ def compare(built: Release, runtime: Release, policy: str, rules: Rules) -> Diff
     changes: dict[str, list[Change]] = {}
     for f, what, name, before, after in answers.rows["moved"]:
         changes.setdefault(str(f), []).append(Change(str(what), str(name), str(before), str(after)))
-    carried = carrier(rules.program, rules.rulesets, policy, built, runtime).minimal(names)
+    judge = carrier(rules.program, rules.rulesets, policy, built, runtime)
+    carried = judge.minimal(names) if judged else [Carried(minimal_node(built.operators[name]), "") for name in names]
     found: dict[str, OperatorDiff] = {}
     for name, pair, item in zip(names, pairs, carried, strict=True):
         faults = [part.fault for part in item.parts if part.fault]
