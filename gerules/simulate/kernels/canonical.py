@@ -6,6 +6,7 @@ the range is found. What they mean is said in `rules/ops.rules`, where they are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -13,6 +14,9 @@ import numpy as np
 from gerules.simulate.kernel import Kernel, NodeSpec, Run, kernel
 from gerules.simulate.schema import OWN_DOMAIN
 from gerules.simulate.values import Array, Value
+
+LARGEST = 1 << 24
+"""Elements that a padding may have: amounts are text in a rule, and any number may stand there."""
 
 
 def _entries(spec: NodeSpec, name: str, rank: int) -> list[int]:
@@ -38,7 +42,7 @@ def window(spec: NodeSpec) -> Kernel:
         _refuse("start", start, "within the axis", (0 <= s <= n for s, n in zip(start, x.shape, strict=True)))
         _refuse("stop", stop, "within the axis", (0 <= e <= n for e, n in zip(stop, x.shape, strict=True)))
         _refuse("step", step, "positive", (p >= 1 for p in step))
-        return (x[tuple(map(slice, start, stop, step))],)
+        return (x[(*map(slice, start, stop, step), ...)],)
 
     return compute
 
@@ -56,12 +60,14 @@ def padding(spec: NodeSpec) -> Kernel:
         spread = [n + max(n - 1, 0) * i for n, i in zip(x.shape, interior, strict=True)]
         extents = [a + n + b for a, n, b in zip(low, spread, high, strict=True)]
         _refuse("extent", extents, "0 or more", (n >= 0 for n in extents))
+        if math.prod(a + n + b for a, n, b in zip(map(abs, low), spread, map(abs, high), strict=True)) > LARGEST:
+            raise ValueError(f"{extents} is larger than rules are tried with")
         before, after = [max(a, 0) for a in low], [max(b, 0) for b in high]
         full = np.full([a + n + b for a, n, b in zip(before, spread, after, strict=True)], value, dtype=x.dtype)
         places = zip(before, spread, interior, strict=True)
         full[tuple(slice(a, a + n, i + 1) for a, n, i in places)] = x
         kept = zip(low, extents, strict=True)
-        return (full[tuple(slice(max(-a, 0), max(-a, 0) + n) for a, n in kept)],)
+        return (full[(*(slice(max(-a, 0), max(-a, 0) + n) for a, n in kept), ...)],)
 
     return compute
 
@@ -78,6 +84,8 @@ def broadcast(spec: NodeSpec) -> Kernel:
             raise ValueError(f"axes {sorted(axes)} of rank {x.ndim}")
         fits = (n == (1 if a in axes else d) for a, (n, d) in enumerate(zip(x.shape, extents, strict=True)))
         _refuse("extent", extents, "that of x, or x is not 1 there", fits)
+        if math.prod(extents) > LARGEST:
+            raise ValueError(f"{extents} is larger than rules are tried with")
         return (np.broadcast_to(x, extents).copy(),)
 
     return compute

@@ -178,7 +178,7 @@ def slice_(spec: NodeSpec) -> Kernel:
             if not -x.ndim <= axis < x.ndim:
                 raise ValueError(f"axis {axis} is out of range for rank {x.ndim}")
             index[axis % x.ndim] = _python_slice(start, end, step, x.shape[axis % x.ndim])
-        return (x[tuple(index)],)
+        return (x[(*index, ...)],)  # of a scalar too this is an array
 
     return compute
 
@@ -230,7 +230,7 @@ def padded(x: Array, widths: Sequence[tuple[int, int]], mode: str, value: Any) -
     )
     if any(s.start > s.stop for s in cut):
         raise ValueError(f"the paddings {list(widths)} cut off more than {list(x.shape)} has")
-    x = x[cut]
+    x = x[(*cut, ...)]
     positive = [(max(b, 0), max(a, 0)) for b, a in widths]
     if mode == "constant":
         shape = [n + b + a for n, (b, a) in zip(x.shape, positive, strict=True)]
