@@ -87,19 +87,23 @@ def attribute_values(signature: Signature, columns: Sequence[object]) -> tuple[d
 
 
 def far(value: object) -> bool:
-    """Whether a value holds numbers that could be extents nobody can compute with."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or not 0 < value.size <= 16:
-        return False
-    if bool((value > FAR).any()):
-        return True
-    # Extents that are small one by one.
-    return value.size > 2 and float(np.maximum(value, 1).astype(np.float64).prod()) > 20 * LARGEST
+    """Whether an operand or an attribute holds numbers that could be extents nobody can compute with."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.name not in ("int64", "int32") or not 0 < value.size <= 16:
+            return False
+        if bool((value > FAR).any() or (value < -FAR).any()):
+            return True
+        # Extents that are small one by one.
+        return value.size > 2 and float(np.maximum(value, 1).astype(np.float64).prod()) > 20 * LARGEST
+    if isinstance(value, tuple):
+        return any(isinstance(v, int) and not -FAR <= v <= FAR for v in value)
+    return isinstance(value, int) and not -FAR <= value <= FAR
 
 
 def measure(signature: Signature, operands: Sequence[object], columns: Sequence[object]) -> None:
     """Raises TooLarge where results are larger than can be computed, or where that is not known."""
     if signature.newest.domain == OWN_DOMAIN:
-        return
+        raise TooLarge
     texts, results = texts_of(signature, columns)
     for info in infer_node(signature.newest, texts, infos_of(operands), results):
         size = info.size()

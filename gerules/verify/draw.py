@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gerules.dsl import ast
-from gerules.egraph.texts import as_array
+from gerules.egraph.lower import literal
+from gerules.egraph.texts import as_array, parse_value
 from gerules.graph import constants
 from gerules.registry.definition import Operand
 from gerules.simulate import NodeFault, SimulationFault
@@ -37,6 +38,7 @@ from gerules.verify.layout import (
 )
 from gerules.verify.palette import SIZES, SPECIAL, table
 from gerules.verify.proposals import Proposals
+from gerules.verify.samples import Sample, Samples
 from gerules.verify.source import Source
 from gerules.verify.words import Words
 
@@ -63,6 +65,11 @@ class State:
     tensors: list[object]
     columns: list[object]
     nodes: list[list[object]]
+
+    samples: dict[int, Sample] = field(default_factory=dict)
+    """For some nodes what an example shows of them."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """What the dimension symbols of samples are in this draw."""
 
     def __post_init__(self) -> None:
         self.names = Names(self)
@@ -111,6 +118,7 @@ class Drawer:
     guide: Guide
     context: Context
     words: Words
+    samples: Samples
     finite: bool = False
     _compiled: dict[int, Callable[[Mapping[str, object]], object]] = field(default_factory=dict)
 
@@ -137,6 +145,10 @@ class Drawer:
         )
         for column, cls in layout.column_class.items():
             state.columns[column] = dtypes[cls]
+        for node, signature in guide.nodes:
+            listed = self.samples.get(signature.newest.domain, signature.newest.name)
+            if listed and source.below(2):
+                state.samples[node] = listed[source.below(len(listed))]
         done = self.ask(state, guide.after[0], 0, total)
         for index, step in enumerate(layout.steps):
             source.step()
@@ -224,7 +236,7 @@ class Drawer:
     def run(self, state: State, step: RunNode) -> None:
         operands = [None if o is None else state.tensors[o] for o in step.operands]
         columns = [state.columns[c] for c in step.columns]
-        if any(map(far, operands)):
+        if any(map(far, operands)) or any(map(far, columns)):
             measure(step.signature, operands, columns)
         results = compute(step.signature, operands, columns)
         state.nodes[step.node] = results
@@ -270,6 +282,25 @@ class Drawer:
         except Unknown:
             return None
 
+    def sampled(self, state: State, index: int) -> tuple[Sample, int | str] | None:
+        """The sample that a step may begin from, and which operand or attribute of it the step draws."""
+        if not state.samples or index not in self.guide.places:
+            return None
+        node, place = self.guide.places[index]
+        sample = state.samples.get(node)
+        return None if sample is None or state.source.below(8) == 7 else (sample, place)
+
+    def sampled_shape(self, state: State, index: int) -> tuple[int, ...] | None:
+        found = self.sampled(state, index)
+        shape = found[0].shapes.get(found[1]) if found is not None and isinstance(found[1], int) else None
+        if shape is None:
+            return None
+        for dim in shape:
+            for symbol in dim.symbols():
+                if symbol not in state.sizes:
+                    state.sizes[symbol] = state.propose.extent()
+        return tuple(max(0, dim.evaluate(state.sizes)) for dim in shape)
+
     def leaf(self, state: State, index: int, dtype: str, formal: Operand) -> object:
         listed = bool(formal.types) and all(t[0] in "iu" for t in formal.types) and len(formal.types) <= 2
         shape = self.shape(state, index, listed)
@@ -283,8 +314,11 @@ class Drawer:
 
     def shape(self, state: State, index: int, listed: bool) -> tuple[int, ...]:
         propose = state.propose
-        hinted = self.hint(state, index, "shape", "rank", "size", "extent")
-        if hinted is None:
+        sampled = self.sampled_shape(state, index)
+        hinted = self.hint(state, index, "shape", "rank", "size", "extent") if sampled is None else None
+        if sampled is not None:
+            shape = sampled
+        elif hinted is None:
             shape = propose.shape(listed)
         else:
             hint, value = hinted
@@ -321,6 +355,12 @@ class Drawer:
             if not attribute.required and source.below(2) == 0:
                 return default_value(kind, attribute)
             return state.dtypes[state.layout.column_class[step.column]]
+        sampled = self.sampled(state, index)
+        if sampled is not None:
+            written = sampled[0].attributes.get(attribute.name)
+            text = literal(written, kind) if written is not None else attribute.default or ""
+            if text is not None and not (attribute.required and text == ""):
+                return (text or None) if kind == "dtype" else parse_value(kind, text)
         hinted = self.hint(state, index, "content", "length")
         if hinted is not None:
             return state.propose.hinted(*hinted, kind)
@@ -378,6 +418,9 @@ class Drawer:
         if step.given is not None:
             return self.as_array(self.evaluate(state, step.given), dtype)
         whole = dtype[0] in "iu"
+        sampled = self.sampled(state, index)
+        if sampled is not None and isinstance(sampled[1], int) and sampled[1] in sampled[0].contents:
+            return self.as_array(sampled[0].contents[sampled[1]], dtype)
         hinted = self.hint(state, index, "content", "length")
         if hinted is not None:
             hint, value = hinted

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from gerules.dsl import ast
+from gerules.egraph.signature import Signature
 from gerules.static import Context, Step, TensorView, Test, compile_expr, free_names
 from gerules.static.context import DTYPES
 from gerules.verify.compute import plain_view
@@ -63,6 +64,10 @@ class Guide:
     causes: tuple[tuple[int, ...], ...]
     condition_causes: tuple[tuple[int, ...], ...]
     types: TypeChoice
+    places: Mapping[int, tuple[int, int | str]]
+    """Step -> the node that it draws for, and which operand or attribute of it."""
+    nodes: tuple[tuple[int, Signature], ...]
+    """Nodes with what is drawn for them."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +100,15 @@ def guide(layout: Layout, steps: Sequence[Step], texts: Sequence[str], context: 
     for step in steps:
         for at, hint in work.hints(step.expr):
             hints.setdefault(at, []).append(hint)
+    places, nodes = work.places()
     return Guide(
         tuple(map(tuple, after)),
         {at: tuple(found) for at, found in hints.items()},
         tuple(work.behind_step(i) for i in range(len(layout.steps))),
         tuple(causes),
         _types(layout, steps, texts),
+        places,
+        nodes,
     )
 
 
@@ -178,6 +186,23 @@ class _Work:
             parts = bound.items if isinstance(bound, ListOf) else bound.operands
             return tuple(dict.fromkeys(s for p in parts for s in self.behind_step(self.step_of(p))))
         return self.behind_step(self.time[name])
+
+    def places(self) -> tuple[dict[int, tuple[int, int | str]], tuple[tuple[int, Signature], ...]]:
+        places: dict[int, tuple[int, int | str]] = {}
+        nodes: list[tuple[int, Signature]] = []
+        for step in self.layout.steps:
+            if not isinstance(step, RunNode):
+                continue
+            nodes.append((step.node, step.signature))
+            for place, operand in enumerate(step.operands):
+                at = self.tensor_step.get(operand) if operand is not None else None
+                if at is not None and isinstance(self.layout.steps[at], (DrawLeaf, DrawHeld)):
+                    places.setdefault(at, (step.node, place))
+            for attribute, column in zip(step.signature.attributes, step.columns, strict=True):
+                at = self.column_step.get(column)
+                if at is not None and isinstance(self.layout.steps[at], DrawColumn):
+                    places.setdefault(at, (step.node, attribute.name))
+        return places, tuple(nodes)
 
     # ------------------------------------------------------------------------------------------------------- hints
 

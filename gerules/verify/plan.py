@@ -28,6 +28,7 @@ from gerules.verify.judge import differ
 from gerules.verify.layout import Layout, NodeAt, TensorAt
 from gerules.verify.outcome import Accepted, Outcome, Refutation, Refuted, Rejected
 from gerules.verify.right import Make, Right
+from gerules.verify.samples import Samples
 from gerules.verify.source import ReplaySource, Source
 from gerules.verify.words import Words
 
@@ -49,6 +50,7 @@ class CasePlan:
     known: Knowledge
     context: Context
     words: Words
+    samples: Samples
     _layouts: dict[tuple[int, ...], int | _Ready | None] = field(default_factory=dict)
 
     @property
@@ -176,7 +178,7 @@ class CasePlan:
         steps = split_conditions([*layout.conditions, *conditions], set(layout.names), self.context)
         texts = [show(step.expr) for step in steps]
         made = guide(layout, steps, texts, self.context)
-        drawer = Drawer(layout, steps, texts, made, self.context, self.words, self.finite)
+        drawer = Drawer(layout, steps, texts, made, self.context, self.words, self.samples, self.finite)
         make, _ = Right(layout, layout.names, builder.head, self.context, root).compile(right)
         return _Ready(layout, drawer, make)
 
@@ -189,7 +191,8 @@ class _Wanted(Exception):
 def plan_case(case: Case, known: Knowledge) -> CasePlan:
     """Compiles a case. Raises GerulesError where there is nothing to try: GR580 where a member lacks what the rule
     names (the e-graph has no instance of it either), GR581 where the rule cannot be drawn, with the reason."""
-    plan = CasePlan(case, known, static_context(known), Words.of(known))
+    context = static_context(known)
+    plan = CasePlan(case, known, context, Words.of(known), Samples.of(known, context))
     source = ReplaySource(())
     try:
         plan._layout(source)

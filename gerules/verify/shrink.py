@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from gerules.verify.outcome import Refutation, Refuted
 from gerules.verify.plan import CasePlan
 from gerules.verify.source import EditedSource, Recorded, ReplaySource, Segment, Source, segments_of
