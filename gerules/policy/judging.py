@@ -131,7 +131,7 @@ def _round(policy: Policy, name: str, subjects: Sequence[Subject], pairs: Iterab
             judged.append(Judged(node, strategy, refusals, warnings, rule=subject.rule))
         else:
             theirs = {action: actions[action].get(node.name, []) for action in ACTIONS[1:]}
-            judged.append(_carried_out(subject, strategy, warnings, theirs))
+            judged.append(_carried_out(subject, _strategy(subject, strategy, name), strategy, warnings, theirs))
     return judged
 
 
@@ -165,8 +165,17 @@ def _node_rows(facts: _Facts, subject: Subject) -> None:
             facts.add("fits", node.name, attribute_.name)
 
 
+def _strategy(subject: Subject, class_: str, policy: str) -> str:
+    """How a node that is not refused is carried over: by its class where that is enough."""
+    if subject.rule:
+        return "rule"
+    if class_ == "backward_adds_required" and policy == "ge":
+        return "backward"
+    return BY_NAME if class_ in FAILURES else class_
+
+
 def _carried_out(
-    subject: Subject, class_: str, warnings: tuple[Refusal, ...], actions: Mapping[str, Sequence[Row]]
+    subject: Subject, strategy: str, class_: str, warnings: tuple[Refusal, ...], actions: Mapping[str, Sequence[Row]]
 ) -> Judged:
     """The node as the rules want it."""
     node, built, runtime = subject.node, subject.pair.built, subject.pair.runtime
@@ -200,7 +209,6 @@ def _carried_out(
         else:
             attributes[str(name)] = kept
             written.append(str(name))
-    strategy = "rule" if subject.rule else BY_NAME if class_ in FAILURES else class_
     made = NodeForm(
         node.name,
         runtime.name,

@@ -167,8 +167,9 @@ class Lift:
     def _mentioned(self) -> dict[str, tuple[str, ...]]:
         found: dict[str, dict[str, None]] = {}
         for rule in self.rules:
-            for name, version in (rule.source, rule.target):
-                found.setdefault(name, {}).setdefault(version)
+            for head in (n for side in (rule.left, rule.right) for n in walk(side) if isinstance(n, ast.Symbol)):
+                if head.version is not None:
+                    found.setdefault(head.name, {}).setdefault(head.version)
         return {name: tuple(sorted(versions, key=version_key)) for name, versions in found.items()}
 
     def form_at(self, name: str, release: Release) -> Form | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from registries import DATA, between, release, rules
@@ -86,7 +87,7 @@ def test_every_repair_fits_the_releases_it_names() -> None:
     """Each shipped rule leads the definition of a release that it is about to the next."""
     names = ["v0.1.0-alpha", "v0.5.0-beta", "v1.0.0", "v1.2.0", "v1.5.1", "v1.8.0", "v2.1.0", "v2.3.0"]
     used: set[str] = set()
-    for built, runtime in [*zip(names, names[1:], strict=False), *zip(names[1:], names, strict=False)]:
+    for built, runtime in [*pairwise(names), *pairwise(names[::-1])]:
         carrier = between(release(built), release(runtime))
         for rule in carrier.lift.rules:
             if rule.source[0] in carrier.built.operators:
