@@ -202,11 +202,28 @@ def _simulated(model: Any, arrays: Mapping[str, Array]) -> Ran:
     from gerules.simulate import Simulator
 
     try:
+        _check_signs(model, arrays)
         simulator = Simulator(model, kernels="reference")
         made = simulator.run({n: a for n, a in arrays.items() if n in simulator.inputs})
     except SimulationFault as fault:
         return Ran(failure=fault.diagnostics[0].message)
     return Ran(tuple(made.values()))
+
+
+def _check_signs(model: Any, arrays: Mapping[str, Array]) -> None:
+    """Raises NodeFault where a node counts from the end at a version that does not admit it."""
+    from onnx import numpy_helper
+
+    from gerules.simulate.schema import find_schema, python_attribute
+    from gerules.verify.admitted import check_signs
+
+    opsets = {o.domain: o.version for o in model.opset_import}
+    known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer} | dict(arrays)
+    for node in model.graph.node:
+        schema = find_schema(node.domain, node.op_type, opsets.get(node.domain, 1))
+        if schema is not None and schema.raw is not None:
+            attributes = {a.name: python_attribute(a) for a in node.attribute if not a.HasField("g")}
+            check_signs(node.domain, node.op_type, schema.since, attributes, [known.get(i) for i in node.input])
 
 
 # -------------------------------------------------------------------------------------------------------- both judges

@@ -181,11 +181,13 @@ def run_side(side: Side, inputs: Mapping[str, Array]) -> list[object]:
     """The results of a side on its inputs, by reference kernels. Raises NodeFault where a node fails."""
     from gerules.simulate import evaluate_node
     from gerules.simulate.kernel import REFERENCE
+    from gerules.verify.admitted import check_signs
     from gerules.verify.bodies import evaluate_body
 
     values: dict[str, object] = {**inputs, **{c.name: c.array() for c in side.constants}}
     for node in side.nodes:
         operands = [values[o] if o else None for o in node.operands]
+        check_signs(node.domain, node.op, node.since, node.attributes, operands)
         what = (node.domain, node.op, node.since, node.attributes, operands, len(node.results))
         made = evaluate_body(*what) if node.body else evaluate_node(*what, kernels=REFERENCE)
         values.update({n: v for n, v in zip(node.results, made, strict=True) if n})

