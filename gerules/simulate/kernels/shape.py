@@ -99,7 +99,8 @@ def gather(spec: NodeSpec) -> Kernel:
     axis = int(spec.get("axis", 0))
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
-        return (np.asarray(np.take(operands[0], operands[1], axis=axis)),)
+        # A single text would become a string of NumPy's.
+        return (np.asarray(np.take(operands[0], operands[1], axis=axis), dtype=operands[0].dtype),)
 
     return compute
 
