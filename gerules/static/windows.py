@@ -114,6 +114,15 @@ def chunks(extent: int, parts: int) -> Value:
     return (*(each,) * (parts - 1), last)
 
 
+@host("wrapped(extent: int, low: int, high: int) -> ints")
+def wrapped(extent: int, low: int, high: int) -> Value:
+    """Where each element comes from when an axis is padded around: `low` before and `high` after; negative ones cut."""
+    count = extent + low + high
+    if extent < 1 or not 0 <= count <= LONGEST:
+        raise Unknown(f"an axis of {extent} padded by {low} and {high}")
+    return tuple(i % extent for i in range(-low, extent + high))
+
+
 # ------------------------------------------------------------------------------------------------------------- Resize
 
 
