@@ -62,7 +62,8 @@ def in_force(engine: Engine, signature: Signature, versions: Mapping[str, int]) 
         return oldest
     version = versions.get(oldest.domain)
     definition = None if version is None else known.registry.lookup(oldest.domain, oldest.name, version)
-    if definition is None or known.signatures.of(definition) is not signature:
+    # What is deprecated is read, and never written: checkers refuse it.
+    if definition is None or definition.deprecated or known.signatures.of(definition) is not signature:
         return None
     return definition
 

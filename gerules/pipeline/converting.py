@@ -5,35 +5,27 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-import onnx_ir as ir
+import onnx
 
-from gerules.egraph.convert import Conversion, Versions, in_force, types_admitted
-from gerules.egraph.optimize import GraphTask, Names, Outcome
 from gerules.errors import Diagnostic, Difference, Refused, UsageFault
 from gerules.graph import save_model
-from gerules.graph.constants import ConstantTable
-from gerules.graph.dtypes import name_of_onnx
-from gerules.graph.facts import infer_facts
-from gerules.graph.info import UNKNOWN, Info
-from gerules.graph.io import name_nodes, reload
-from gerules.graph.structure import all_graphs, bodies, constant_tensor, constant_values
+from gerules.graph.io import reload
+from gerules.pipeline.conversion import Converter
 from gerules.pipeline.options import Options
-from gerules.pipeline.refusals import refusal
 from gerules.pipeline.report import Report
 from gerules.pipeline.rewriting import made_counts
 from gerules.pipeline.rules import CONVERT, Loaded, load_rules
 from gerules.pipeline.subject import Clock, Dimensions, Subject, count_nodes
 from gerules.pipeline.validation import check_outputs, judge
 from gerules.registry import canonical_domain, onnx_registry
-from gerules.registry.definition import OperatorDef
 
 OLDEST = 7
 """The oldest opset of ai.onnx that can be asked for."""
-INITIALIZERS_ALONE, FUNCTIONS = 4, 8
-"""The IR versions since which an initializer need be no input, and a model may have functions."""
+OLDEST_IR = 3
+"""The IR version since which models import operator versions."""
 _WANTED = re.compile(r"(?:([A-Za-z_][\w.]*)=)?(\d+)\Z")
 
 
@@ -103,7 +95,7 @@ def convert_model(
         subject = Subject.load(path, loaded.program, dimensions)
     before = count_nodes(subject.model)
     options.progress("converting")
-    converter = Converter(subject, loaded, options, wanted, ir_version)
+    converter = Converter(subject, loaded, wanted, _ir_version(ir_version))
     outcome = converter.run()
     for stage, seconds in outcome.seconds.items():
         clock.add(stage, seconds)
@@ -136,7 +128,7 @@ def convert_model(
         nodes_before=before,
         nodes_after=count_nodes(subject.model),
         verdict=verdict,
-        changed=outcome.changed or bool(converter.moved),
+        changed=outcome.changed or converter.moved,
         fired=outcome.fired,
         made=made_counts(subject.model, outcome.made_by),
         unproved=loaded.unproved(outcome.made_by.values()),
@@ -156,49 +148,17 @@ def convert_bytes(data: bytes, opset: int) -> bytes:
         return out.read_bytes()
 
 
-def respell_constants(graph: ir.Graph, opset: int, ir_version: int, names: Names) -> None:
-    """Writes constants as the opset and the IR version have them: a Constant node that has another attribute, or an
-    element type that it does not admit, becomes a `value` or an initializer; an initializer of an IR version that wants
-    it to be an input, and that is none, becomes a Constant node."""
-    definition = onnx_registry().lookup("", "Constant", opset)
-    assert definition is not None
-    known = {a.name for a in definition.attributes}
-    admitted = definition.outputs[0].types
-    for node in list(graph):
-        tensor = constant_tensor(node)
-        if tensor is None:
-            continue
-        fits = name_of_onnx(tensor.dtype) in admitted
-        if fits and all(name in known for name in node.attributes):
-            continue
-        value = node.outputs[0]
-        held = ir.Tensor(tensor.numpy(), name=value.name) if not isinstance(tensor, ir.StringTensor) else tensor
-        if fits or ir_version < INITIALIZERS_ALONE:
-            node.attributes.clear()
-            node.attributes.add(ir.AttrTensor("value", held))
-            continue
-        fresh = ir.Value(name=value.name, type=ir.TensorType(held.dtype), shape=held.shape, const_value=held)
-        value.name = None
-        ir.convenience.replace_all_uses_with(value, fresh, replace_graph_outputs=True)
-        graph.remove(node)
-        graph.register_initializer(fresh)
-    if ir_version >= INITIALIZERS_ALONE:
-        return
-    inputs = set(graph.inputs)
-    first = next(iter(graph), None)
-    for name, value in list(graph.initializers.items()):
-        if value in inputs or value.const_value is None:
-            continue
-        del graph.initializers[name]
-        fresh = ir.Value(name=name, type=value.type, shape=value.shape)
-        node = ir.Node(
-            "", "Constant", [], [ir.AttrTensor("value", value.const_value)], outputs=[fresh], name=names.fresh(name)
+def _ir_version(version: int | None) -> int | None:
+    """Raises UsageFault (GR803) for an IR version that does not exist, or is older than operator versions are."""
+    if version is not None and not OLDEST_IR <= version <= onnx.IR_VERSION:
+        raise UsageFault(
+            Diagnostic(
+                "GR803",
+                f"--ir-version {version}: there is no such IR version to write",
+                hint=f"IR versions are {OLDEST_IR} to {onnx.IR_VERSION} with the installed onnx",
+            )
         )
-        ir.convenience.replace_all_uses_with(value, fresh, replace_graph_outputs=True)
-        if first is None:
-            graph.append(node)
-        else:
-            graph.insert_before(first, node)
+    return version
 
 
 def conversion_rules(options: Options) -> Loaded:
@@ -212,89 +172,4 @@ def conversion_rules(options: Options) -> Loaded:
     )
 
 
-@dataclass
-class Converter:
-    """Converts the graphs of one model in place."""
-
-    subject: Subject
-    loaded: Loaded
-    options: Options
-    wanted: Mapping[str, int]
-    ir_version: int | None = None
-    moved: tuple[str, ...] = ()
-    infos: dict[ir.Value, Info] = field(default_factory=dict)
-    faults: list[Diagnostic] = field(default_factory=list)
-    imports: dict[ir.Node, Mapping[str, int]] = field(default_factory=dict)
-    """The operator versions of nodes that came with a body that was written out."""
-
-    def run(self) -> Outcome:
-        model, outcome = self.subject.model, Outcome()
-        source = {canonical_domain(d): v for d, v in model.opset_imports.items()}
-        self.versions = Versions(source, {**source, **{d: v for d, v in self.wanted.items() if d in source or not d}})
-        self.moved = self.versions.moved()
-        name_nodes(model)
-        self.table: ConstantTable = self.subject.table
-        self.infos.update(infer_facts(model, self.subject.dimensions.facts, table=self.table))
-        self.define = self.subject.define(self.subject.view({}))
-        self.names = Names(model)
-        pending: list[tuple[ir.Graph, str]] = [(model.graph, "")]
-        while pending:
-            graph, path = pending.pop()
-            self._graph(graph, path, outcome)
-            for node in reversed(list(graph)):
-                for name, body in reversed(bodies(node)):
-                    pending.append((body, f"{path}/{node.name}:{name}" if path else f"{node.name}:{name}"))
-        if self.faults:
-            raise Refused(self.faults)
-        for domain, version in self.versions.target.items():
-            model.opset_imports[domain] = version
-        for graph in all_graphs(model.graph):
-            respell_constants(graph, self.versions.target.get("", 0), model.ir_version, self.names)
-        return outcome
-
-    # ------------------------------------------------------------------------------------------------------ one graph
-
-    def _graph(self, graph: ir.Graph, path: str, outcome: Outcome) -> None:
-        if all(self._passes(node) for node in graph):
-            return
-        task = GraphTask(
-            graph, path, self.infos, self.table, self.subject.dimensions.facts, self.versions.source.get("", 1)
-        )
-        stuck = Conversion(
-            task,
-            self.loaded.engine,
-            self.versions,
-            define=self._define,
-            passes=self._passes,
-            fixed=constant_values(self.subject.model) if not path else None,
-            names=self.names,
-            outcome=outcome,
-            imports=self.imports,
-        ).run()
-        self.faults += [refusal(s, self.versions.target, onnx_registry()) for s in stuck]
-
-    def _define(self, node: ir.Node) -> OperatorDef | None:
-        imports = self.imports.get(node)
-        if imports is None:
-            return self.define(node)
-        version = imports.get(node.domain)
-        return None if version is None else onnx_registry().lookup(node.domain, node.op_type, version)
-
-    def _passes(self, node: ir.Node) -> bool:
-        """Whether a node means the same at the target as it is, with its types admitted there."""
-        definition = self._define(node)
-        if constant_tensor(node) is not None:
-            return True
-        if definition is None:
-            return True
-        engine = self.loaded.engine
-        held = in_force(engine, engine.known.signatures.of(definition), self.versions.target)
-        return held is not None and self._misfit(held, node) is None
-
-    def _misfit(self, definition: OperatorDef, node: ir.Node) -> str | None:
-        operands = [None if v is None else self.infos.get(v, UNKNOWN) for v in node.inputs]
-        results = [self.infos.get(v, UNKNOWN) if v.name else None for v in node.outputs]
-        return types_admitted(definition, operands, results)
-
-
-__all__ = ["Converter", "conversion_rules", "convert_model", "wanted_versions"]
+__all__ = ["conversion_rules", "convert_bytes", "convert_model", "wanted_versions"]
