@@ -7,6 +7,7 @@ that the same refutation always shrinks to the same one.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ import numpy as np
 
 from gerules.verify.outcome import Refutation, Refuted
 from gerules.verify.plan import CasePlan
-from gerules.verify.source import EditedSource, Recorded, ReplaySource, Segment, Source, segments_of
+from gerules.verify.source import EditedSource, Recorded, ReplaySource, Segment, SmallSource, Source, segments_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 TRIALS = 400
 """Trials of our own at most; hypothesis may take `EXAMPLES` more."""
 EXAMPLES = 60
+ENOUGH = 3
+"""Elements of operands and results together of which nobody wants fewer."""
+LARGEST, FRESH, ROUNDS = 3, 250, 4
+"""Where a tensor has more elements than this, so many draws are made elsewhere, in so many rounds at most."""
+OTHERS = 5
+"""Values of a decision that are tried though they are no simpler."""
 
 Key = tuple[int, int, int, int]
 
@@ -54,6 +61,12 @@ def elements(refutation: Refutation) -> int:
     return sum(v.size for v in values if isinstance(v, np.ndarray))
 
 
+def largest(refutation: Refutation) -> int:
+    """Elements of the largest of the operands and results."""
+    values = [*refutation.operands.values(), refutation.left, refutation.right]
+    return max((v.size for v in values if isinstance(v, np.ndarray)), default=0)
+
+
 class _Shrinker:
     """Keeps the best refutation so far, and tries smaller ones."""
 
@@ -64,6 +77,7 @@ class _Shrinker:
         self.key = _key(refutation, source.choices)
         self.trials = 0
         self.seen: set[tuple[Segment, ...]] = set()
+        self.rounds = 0
 
     def go(self) -> Refutation:
         while self.trials < TRIALS:
@@ -71,9 +85,57 @@ class _Shrinker:
             for place in range(len(self.segments)):
                 if place < len(self.segments):
                     self.segment(place)
-            if self.key == before:
+            if self.key == before and not self.otherwise() and not self.anew():
                 break
         return self.best
+
+    def otherwise(self) -> bool:
+        """A decision that is not simpler may make a smaller instance: another of the extents at hand, another rank.
+        Whether one did; only where there is something to gain."""
+        if self.key[0] <= ENOUGH:
+            return False
+        for place, (plain, contents) in enumerate(self.segments):
+            for at, value in enumerate(plain):
+                for other in range(OTHERS):
+                    if other != value and self.attempt(place, (*plain[:at], other, *plain[at + 1 :]), contents):
+                        return True
+        return False
+
+    def anew(self) -> bool:
+        """What was found may lie far from anything small: a few draws of small instances. Whether one helped."""
+        if self.rounds >= ROUNDS or largest(self.best) <= LARGEST:
+            return False
+        self.rounds += 1
+        before = self.key
+        for number in range(self.rounds * FRESH, (self.rounds + 1) * FRESH):
+            source = SmallSource(number)
+            outcome = self.plan.trial(source)
+            if isinstance(outcome, Refuted):
+                key = _key(outcome.refutation, source.choices)
+                if key < self.key:
+                    self.best, self.key, self.segments = outcome.refutation, key, segments_of(source)
+                    if largest(self.best) <= LARGEST:
+                        return True
+        return self.shaken() or self.key < before or self.rounds < ROUNDS
+
+    def shaken(self) -> bool:
+        """Some decisions at once, at random: an extent that becomes 0 has to be there before anything takes it."""
+        draw = random.Random(self.rounds)
+        before = self.key
+        for _ in range(FRESH // 2):
+            places = [(p, at) for p, (plain, _) in enumerate(self.segments) for at in range(len(plain))]
+            if len(places) < 2:
+                break
+            edited = [list(plain) for plain, _ in self.segments]
+            for place, at in draw.sample(places, min(len(places), draw.randrange(2, 5))):
+                edited[place][at] = draw.randrange(OTHERS)
+            source = EditedSource([(tuple(p), c) for p, (_, c) in zip(edited, self.segments, strict=True)])
+            outcome = self.plan.trial(source)
+            if isinstance(outcome, Refuted) and (key := _key(outcome.refutation, source.choices)) < self.key:
+                self.best, self.key, self.segments = outcome.refutation, key, segments_of(source)
+                if largest(self.best) <= LARGEST:
+                    break
+        return self.key < before
 
     def attempt(self, place: int, plain: Sequence[int], contents: Sequence[int]) -> bool:
         """Whether a segment with these decisions refutes too, and is smaller: then it is kept."""

@@ -87,6 +87,21 @@ class RandomSource(Recorded):
         return made
 
 
+class SmallSource(Recorded):
+    """Decisions of a generator that takes the simplest more often than not."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = random.Random(seed).random
+
+    def below(self, bound: int, label: str | None = None) -> int:
+        if bound <= 1:
+            return 0
+        choice = int(self._random() * 2 * bound)
+        self.choices.append(choice if choice < bound else 0)
+        return self.choices[-1]
+
+
 class ReplaySource(Recorded):
     """Decisions that were made before; 0 once they are used up. One that is too large is taken modulo its bound."""
 
