@@ -11,10 +11,7 @@ from gerules.verify.prove.access import meaning
 from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Bool, Int
 from gerules.verify.prove.functions import floor_div
-from gerules.verify.prove.world import NUMBER, Beyond, Hole, Index, Leaf, Node, Skip, Tensor, whole
-
-FAR = 2**31 - 1
-"""No extent is that large: bounds beyond stand for the end."""
+from gerules.verify.prove.world import FAR, NUMBER, Beyond, Hole, Index, Leaf, Node, Skip, Tensor, whole
 
 
 def moved(x: Tensor, shape: list[Int], source: Callable[[Index], Index]) -> Tensor:

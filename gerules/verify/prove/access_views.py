@@ -204,20 +204,21 @@ def _form(app: Application, entry: Int, place: int, zeros: int, x: Tensor) -> st
     world = app.world
     if isinstance(entry, int):
         return "rest" if entry == -1 else "copy" if entry == 0 and not zeros else "size"
-    key = ("form", entry.get_id(), zeros)
-    if key not in world.memo:
-        if world.right:
-            # What is computed there is a shape: never -1; a 0 copies what stands in its place, so it has to be one.
-            if not zeros:
-                same = arith.eq(x.shape[place], 0) if place < x.rank else False
-                world.demand(arith.disjunction((arith.negation(arith.eq(entry, 0)), same)))
-            world.demand(arith.le(0, entry))
-            return "size"
-        options = ("size", "rest") if zeros else ("size", "rest", "copy")
-        form = world.pick(options, world.fresh("form of a target's entry"))
-        world.assume({"size": entry >= (0 if zeros else 1), "rest": entry == -1, "copy": entry == 0}[str(form)])
+    key = ("form", entry.get_id())
+    if key not in world.memo and not world.right:
+        form = world.pick(("rest", "size", "copy"), world.fresh("form of a target's entry"))
+        world.assume({"size": entry >= 1, "rest": entry == -1, "copy": entry == 0}[str(form)])
         world.memo[key] = (entry, form)
-    return str(world.memo[key][1])
+    if key not in world.memo:
+        # What is computed on the right is a shape: never -1; a 0 copies what stands in its place, so it has to be one.
+        form = "size"
+        world.demand(arith.le(0, entry))
+        if not zeros:
+            same = arith.eq(x.shape[place], 0) if place < x.rank else False
+            world.demand(arith.disjunction((arith.negation(arith.eq(entry, 0)), same)))
+    else:
+        form = str(world.memo[key][1])
+    return "size" if form == "copy" and zeros else str(form)
 
 
 def view(app: Application, x: Tensor, shape: tuple[Int, ...]) -> Tensor:

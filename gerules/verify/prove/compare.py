@@ -46,7 +46,6 @@ def same_elements(world: World, a: Tensor, b: Tensor) -> bool:
         left, right = a.at(index), b.at(index)
         if equal_elements(world, left, right, given):
             return True
-        world.question = [*given, left != right]
     except Beyond:
         if not world.views:
             raise
@@ -75,8 +74,15 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
                     waiting.append((*pair, (*path, truth)))
             continue
         if not _by_parts(world, a, b, path, waiting) and not world.proves(a == b, path):
+            world.question = [*path, a != b]
+            world.in_values = not (placed(a) and placed(b))
             return False
     return True
+
+
+def placed(element: z3.ExprRef) -> bool:
+    """Whether an element is one of a leaf, or a constant: not the work of an operator."""
+    return all(child.sort() != ELEMENT for child in element.children())
 
 
 def _by_parts(

@@ -17,7 +17,7 @@ from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.compare import same_elements, same_shapes
 from gerules.verify.prove.solve import Memory
 from gerules.verify.prove.terms import Reader
-from gerules.verify.prove.world import Beyond, Chooser, Node, Skip, Tensor, World
+from gerules.verify.prove.world import FAR, Beyond, Chooser, Node, Skip, Tensor, World
 from gerules.verify.verdict import Proof
 
 if TYPE_CHECKING:
@@ -105,11 +105,27 @@ def existential(case: Case) -> int:
     return count
 
 
+def speaks_of_the_end(case: Case) -> bool:
+    """Whether the rule holds a number beyond every extent."""
+    waiting: list[object] = [case.left, case.right, *case.when]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Number) and abs(node.value) >= FAR:
+            return True
+        if isinstance(node, ast.Node):
+            waiting += [getattr(node, name) for name in node.__dataclass_fields__ if name != "span"]
+        elif isinstance(node, tuple):
+            waiting += node
+    return False
+
+
 def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memory, outcome: Outcome) -> None:
     """Every structure whose largest rank is `ranks`."""
     chooser = Chooser()
+    large = speaks_of_the_end(case)
     while True:
         world = World(chooser, ranks, rlimit, memory, case.exactness == "reassociates")
+        world.large = large
         chooser.position = 0
         try:
             one(case, known, world, outcome)
@@ -150,9 +166,12 @@ def one(case: Case, known: Knowledge, world: World, outcome: Outcome) -> None:
         return
     except Invalid:
         return
-    for a, b in pairs:
-        if not judge(world, a, b, outcome):
-            return
+    try:
+        for a, b in pairs:
+            if not judge(world, a, b, outcome):
+                return
+    except Beyond as why:
+        outcome.beyond = str(why)
 
 
 def conditions(reader: Reader, when: Sequence[ast.Expr]) -> None:
@@ -202,10 +221,14 @@ def judge(world: World, left: Tensor, right: Tensor, outcome: Outcome) -> bool:
 
 def suspect(world: World, question: Sequence[Bool], fault: str, outcome: Outcome) -> bool:
     """What was not proved: a model where there is one, else z3 gave up."""
-    if world.check(question) == z3.sat and not world.strangers:
-        outcome.model, outcome.fault = model(world), fault
-    elif world.strangers:
+    if world.strangers:
         outcome.beyond = f"{world.strangers[0]} of what is not shown to be the same on both sides"
+    elif fault == "elements differ" and world.in_values:
+        outcome.beyond = "a law of what operators do to elements"
+    elif world.opaque:
+        outcome.beyond = f"what {world.opaque[0].label.partition('@')[0]} asks of its operands ({fault})"
+    elif world.check(question) == z3.sat:
+        outcome.model, outcome.fault = model(world), fault
     else:
         outcome.undecided = f"z3 gave up ({fault}?)"
     return False

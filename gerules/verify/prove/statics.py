@@ -18,7 +18,22 @@ from gerules.static.values import in_class
 from gerules.verify.prove import arith
 from gerules.verify.prove.arith import Bool, Int
 from gerules.verify.prove.functions import FUNCTIONS, floor_div, floor_mod
-from gerules.verify.prove.world import ABSENT, Absent, Beyond, Element, Hole, Kind, Leaf, Skip, Tensor, World
+from gerules.verify.prove.world import (
+    ABSENT,
+    BELOW,
+    ELEMENT,
+    NOT_ABOVE,
+    NUMBER,
+    Absent,
+    Beyond,
+    Element,
+    Hole,
+    Kind,
+    Leaf,
+    Skip,
+    Tensor,
+    World,
+)
 
 if TYPE_CHECKING:
     from gerules.egraph.program import Knowledge
@@ -149,6 +164,8 @@ class Evaluator:
                 arguments += spliced
             else:
                 arguments.append(self.value(item))
+        if any(a is None for a in arguments):
+            raise Skip  # no answer, and the rule does not fire
         if any(isinstance(a, Hole) for a in arguments):
             raise Beyond(f"{name} of an attribute that no operator here gives a meaning")
         return FUNCTIONS[name](self.world, *arguments)
@@ -216,8 +233,12 @@ class Evaluator:
             return self._in(a, b)
         if isinstance(a, tuple) or isinstance(b, tuple):
             return arith.conjunction(_flat(self._on_axes(op, a, b)))
+        if a is None or b is None:
+            raise Skip
+        if isinstance(a, Element) or isinstance(b, Element):
+            return element_order(op, a, b)
         if not (is_int(a) and is_int(b)):
-            raise Beyond("an order of elements")
+            raise Beyond("an order of values of this kind")
         x, y = (b, a) if op in (">", ">=") else (a, b)
         return arith.lt(x, y) if op in ("<", ">") else arith.le(x, y)  # type: ignore[arg-type]
 
@@ -290,6 +311,24 @@ class Evaluator:
 # ------------------------------------------------------------------------------------------------------------ pieces
 
 
+def element_order(op: str, a: Value, b: Value) -> Bool:
+    """An order of elements, of which z3 knows what `values` tells."""
+    left, right = (v.term if isinstance(v, Element) else literal(v) for v in (a, b))
+    x, y = (right, left) if op in (">", ">=") else (left, right)
+    return BELOW(x, y) if op in ("<", ">") else NOT_ABOVE(x, y)
+
+
+def literal(value: object) -> z3.ExprRef:
+    """A number, word or text as an element. `1` and `1.0` are one value; -0.0 is its own."""
+    if isinstance(value, bool):
+        return z3.Const("true" if value else "false", ELEMENT)
+    if isinstance(value, int):
+        return NUMBER(z3.IntVal(value))
+    if isinstance(value, float) and value.is_integer() and str(value) != "-0.0":
+        return NUMBER(z3.IntVal(int(value)))
+    return z3.Const(repr(value), ELEMENT)
+
+
 def _minus(a: Int, b: Int) -> Int:
     if isinstance(b, float):
         return -b  # type: ignore[return-value]
@@ -307,6 +346,8 @@ def elementwise(f: Callable[[Int, Int], Int], a: Value, b: Value) -> Value:
         return tuple(elementwise(f, a, y) for y in b)
     if isinstance(b, float) and a == 0 and f is _minus:
         return -b
+    if a is None or b is None:
+        raise Skip
     if not (is_int(a) and is_int(b)):
         raise Beyond("arithmetic on elements")
     return f(a, b)  # type: ignore[arg-type]
@@ -331,6 +372,8 @@ def read_field(base: Value, name: str) -> Value:
 
 
 def pick(base: Value, index: Value) -> Value:
+    if base is None or index is None:
+        raise Skip
     if not isinstance(base, tuple):
         raise Beyond("an entry of what is no list")
     if any(isinstance(b, tuple) for b in base):

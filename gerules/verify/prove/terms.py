@@ -19,7 +19,7 @@ from gerules.verify.prove import arith
 from gerules.verify.prove.access import apply
 from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Bool
-from gerules.verify.prove.statics import Contents, Evaluator, Untold, Value, is_int
+from gerules.verify.prove.statics import Contents, Evaluator, Untold, Value, is_int, literal
 from gerules.verify.prove.world import (
     ABSENT,
     ELEMENT,
@@ -50,17 +50,6 @@ class Carried:
     operands: tuple[Operand, ...]
     attributes: dict[str, object]
     signature: Signature
-
-
-def literal(value: object) -> z3.ExprRef:
-    """A number, word or text as an element. `1` and `1.0` are one value; -0.0 is its own."""
-    if isinstance(value, bool):
-        return z3.Const("true" if value else "false", ELEMENT)
-    if isinstance(value, int):
-        return NUMBER(z3.IntVal(value))
-    if isinstance(value, float) and value.is_integer() and str(value) != "-0.0":
-        return NUMBER(z3.IntVal(int(value)))
-    return z3.Const(repr(value), ELEMENT)
 
 
 class Reader(Evaluator):
@@ -103,6 +92,9 @@ class Reader(Evaluator):
                     if all(n in self.env for n in free_names(value)) and binds(pattern, set(self.env)):
                         return self.match(pattern, self.value(value))
                 raise Beyond(f"a condition with `{unbound[0]}` unbound")
+        if isinstance(expr, ast.Call) and isinstance(expr.head, ast.Name) and self._relation(expr.head.id):
+            self.world.assumed.setdefault(f"{expr.head.id} is not needed")
+            return True
         try:
             self.top = expr
             return self.truth(expr)
@@ -111,6 +103,14 @@ class Reader(Evaluator):
             return True
         finally:
             self.top = None
+
+    def _relation(self, name: str) -> bool:
+        """Whether this is a relation that other facts or tables fill: a premise that no proof here needs."""
+        return name in self.known.program.tables or any(
+            isinstance(c, ast.Call) and c.head == ast.Name(name)
+            for entry in self.known.program.facts.values()
+            for c in entry.statement.conclusions
+        )
 
     def _absence(self, expr: ast.Compare) -> Bool | None:
         """`v == none` of an operand or attribute."""
@@ -422,11 +422,19 @@ class Reader(Evaluator):
         total = self._total(signature, plain, bool(spread), covering is not None)
         widths = self._widths(spread, total - plain, covering is not None or not spread)
         operands: list[Operand] = []
+        later: list[tuple[int, ast.Expr]] = []
         for item in items:
-            if not isinstance(item, ast.Rest):
+            if self._waits(item):
+                later.append((len(operands), item))
+                operands.append(ABSENT)
+            elif not isinstance(item, ast.Rest):
                 operands.append(self.operand(item, None, self._optional(signature, len(operands))))
             elif item is not covering:
                 operands += self._spread(item, signature, len(operands), widths.pop(0))
+        for place, item in later:
+            if isinstance(item, ast.Call) and [n for n in free_names(item) if n not in self.env]:
+                self._computed_axes(signature, operands, call)
+            operands[place] = self.operand(item)
         first = len(operands)
         while len(operands) < total:
             optional = self._optional(signature, len(operands))
@@ -437,6 +445,18 @@ class Reader(Evaluator):
             else:
                 operands.append(self.world.leaf("operand", None, optional))
         return operands, covering, first
+
+    def _waits(self, item: ast.Expr) -> bool:
+        """Whether a constant is computed from what stands behind it (`const(fill(-1, d.size))`)."""
+        return (
+            isinstance(item, ast.Call)
+            and item.head in (ast.Name("const"), ast.Name("dims"))
+            and not isinstance(item.operands[0], (ast.Name, ast.ListExpr))
+            and any(n not in self.env for n in free_names(item.operands[0]))
+        )
+
+    def _computed_axes(self, signature: Signature, operands: Sequence[Operand], call: ast.Call) -> None:
+        raise Beyond(f"a constant of {signature.definition.name} computed from what nothing gives")
 
     @staticmethod
     def _optional(signature: Signature, place: int) -> bool:

@@ -22,9 +22,15 @@ NUMBER: Final = z3.Function("number", z3.IntSort(), ELEMENT)
 """The element that is this whole number, whatever its type."""
 WHOLE: Final = z3.Function("whole", ELEMENT, z3.IntSort())
 """The whole number that an element is, where it is one (indices)."""
+BELOW: Final = z3.Function("below", ELEMENT, ELEMENT, z3.BoolSort())
+NOT_ABOVE: Final = z3.Function("not above", ELEMENT, ELEMENT, z3.BoolSort())
+"""The orders of elements, as IEEE 754 and the integers have them."""
 
 Index = tuple[Int, ...]
 At = Callable[[Index], z3.ExprRef]
+
+FAR: Final = 2**31 - 1
+"""No extent is that large: bounds beyond stand for the end."""
 
 
 class Skip(Exception):
@@ -311,6 +317,8 @@ class World:
         size = self.integer(prefix)
         self.extents.append(size)
         self.pre.append(size >= 0)
+        if self.large:
+            self.pre.append(size < FAR)
         return size
 
     def kind(self, name: str | None = None) -> Kind:
@@ -388,6 +396,9 @@ class World:
         """Whether a type stands for whatever its place takes (a constant of the right side)."""
         return kind.name is None and kind.number > self.border
 
+    large = False
+    """Whether the rule speaks of bounds that stand for the end: then no extent is as large."""
+
     border = 0
     """Numbers of types up to this one are of the left side."""
 
@@ -432,6 +443,9 @@ class World:
         self.answer = solver.check()
         self.last = solver
         return self.answer
+
+    in_values = False
+    """Whether what was not shown lies in what operators do to elements."""
 
     question: Sequence[Bool] = ()
     """What was not shown to be impossible."""
