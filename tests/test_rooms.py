@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "partition": {"errors", "graph"},
     "policy": {"errors", "registry", "dsl", "paths", "static"},
     "egraph": {"errors", "registry", "dsl", "graph", "static", "simulate", "target"},
-    "verify": {"errors", "registry", "dsl", "graph", "static", "simulate", "target", "policy", "egraph"},
+    "verify": {"errors", "registry", "dsl", "graph", "static", "simulate", "target", "policy", "egraph", "paths"},
 }
 ROOMS["pipeline"] = {*ROOMS}
 ROOMS["cli"] = {*ROOMS}

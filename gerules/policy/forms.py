@@ -38,11 +38,13 @@ Token = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An attribute of a node: its value, its registered type, and whether it is written or left to that default."""
+    """An attribute of a node: its value, its registered type, whether it is written or left to its default, and that
+    default (None where it has none)."""
 
     value: object
     type: str
     written: bool
+    default: Literal | None = None
 
 
 @dataclass(frozen=True, slots=True)

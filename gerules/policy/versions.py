@@ -123,9 +123,9 @@ def start(node: NodeForm, form: Form, built: ReleaseOperator) -> Versioned:
     settings: dict[str, Setting] = {}
     for attribute in built.attributes:
         if attribute.name in node.attributes:
-            settings[attribute.name] = Setting(node.attributes[attribute.name], attribute.type, True)
+            settings[attribute.name] = Setting(node.attributes[attribute.name], attribute.type, True, attribute.default)
         elif attribute.default is not None:
-            settings[attribute.name] = Setting(attribute.default, attribute.type, False)
+            settings[attribute.name] = Setting(attribute.default, attribute.type, False, attribute.default)
     for name, value in node.attributes.items():
         settings.setdefault(name, Setting(value, "", True))
     return Versioned(node, form, settings)
@@ -135,7 +135,7 @@ def adapted(item: Versioned, runtime: ReleaseOperator) -> ReleaseOperator:
     """The definition that a rewritten node was, as it were, built with: the runtime's lists, since a rule speaks of
     those, and the defaults and types that its attributes came with."""
     attributes = [
-        ReleaseAttribute(name, setting.type or _type(runtime, name), setting.written, _default(setting))
+        ReleaseAttribute(name, setting.type or _type(runtime, name), setting.default is None, setting.default)
         for name, setting in item.settings.items()
     ]
     attributes += [a for a in runtime.attributes if a.name not in item.settings]
@@ -147,12 +147,6 @@ def adapted(item: Versioned, runtime: ReleaseOperator) -> ReleaseOperator:
 def _type(runtime: ReleaseOperator, name: str) -> str:
     found = runtime.attribute(name)
     return found.type if found is not None else "String"
-
-
-def _default(setting: Setting) -> Literal | None:
-    if setting.written or not isinstance(setting.value, (bool, int, float, str, tuple)):
-        return None
-    return setting.value
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,10 @@ from gerules.registry.release import (
 INPUTS = {"INPUT": REQUIRED, "OPTIONAL_INPUT": OPTIONAL, "DYNAMIC_INPUT": DYNAMIC}
 OUTPUTS = {"OUTPUT": REQUIRED, "DYNAMIC_OUTPUT": DYNAMIC}
 BODIES = {"GRAPH": REQUIRED, "DYNAMIC_GRAPH": DYNAMIC}
-END = "OP_END_FACTORY_REG"
-_CLAUSES = (*INPUTS, *OUTPUTS, *BODIES, "ATTR", "REQUIRED_ATTR", "DATATYPE", "INFER_SHAPE_AND_TYPE", END)
+END, CUSTOM_END = "OP_END_FACTORY_REG", "CUST_OP_END_FACTORY_REG"
+_CLAUSES = (*INPUTS, *OUTPUTS, *BODIES, "ATTR", "REQUIRED_ATTR", "DATATYPE", "INFER_SHAPE_AND_TYPE", END, CUSTOM_END)
 
-_START = re.compile(r"\bREG_OP\s*\(\s*([A-Za-z_]\w*)\s*\)")
+_START = re.compile(r"\bREG_(?:CUST_)?OP\s*\(\s*([A-Za-z_]\w*)\s*\)")
 _CLAUSE = re.compile(r"\.\s*([A-Z][A-Z0-9_]{2,})\s*\(")
 _TOKEN = re.compile(r"\x01\d+\x02|[A-Za-z_]\w*")
 _CONSTANT = re.compile(r"\bconst(?:expr)?\b[^;={}()]*?\b([A-Za-z_]\w*)\s*(?:=\s*|(?=\{))([^;]+);")
@@ -176,7 +176,7 @@ class _Reader:
         parts = _Parts(self)
         closed = False
         for clause, offset, text in self.clauses(start, limit):
-            if clause == END:
+            if clause in (END, CUSTOM_END):
                 closed = True
                 ended = text.strip()
                 if ended and ended != name:
@@ -269,7 +269,7 @@ class _Parts:
         found: list[str] = []
         for match in _TOKEN.finditer(text):
             token, after = match[0], text[match.end() :].lstrip()
-            if after.startswith("::") or (after.startswith("(") and self.wrapper(token, offset)):
+            if after.startswith("::") or (after.startswith(("(", "{")) and self.wrapper(token, offset)):
                 continue
             found.append(self.text(token))
         if not found:

@@ -138,6 +138,7 @@ def test_defaults_of_every_type(type_: str, written: str, value: object) -> None
         ("TensorType::ALL()", ("ALL",)),
         ("TensorType({NumberType(), DT_VARIANT})", ("NumberType", "DT_VARIANT")),
         ("ListTensorType({DT_FLOAT})", ("DT_FLOAT",)),
+        ("TensorType{DT_FLOAT}", ("DT_FLOAT",)),
         ('"T"', ("T",)),
         ("TensorTpye({DT_FLOAT})", ("DT_FLOAT",)),
         ("TensorType({DT_FLOAT)", ("DT_FLOAT",)),
@@ -154,6 +155,45 @@ def test_type_lists_good_and_bad(written: str, types: tuple[str, ...]) -> None:
 def test_symbols_and_promotion() -> None:
     found = header('.INPUT(x, "T1")\n.DATATYPE(T1, TensorType({DT_INT8}))\n.DATATYPE(T2, Promote({"T1", "T1b"}))')
     assert found.datatypes == {"T1": ("DT_INT8",), "T2": ("Promote", "T1", "T1b")}
+
+
+def written(value: object) -> str:
+    """A default as C++ writes it."""
+    if isinstance(value, tuple):
+        return "{" + ", ".join(map(written, value)) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and not value.startswith(("DT_", "Tensor(")):
+        return json.dumps(value)
+    return str(value)
+
+
+def kinds(types: tuple[str, ...]) -> str:
+    return f"TensorType({{{', '.join(t if t.startswith(('DT_', 'D')) else t + '()' for t in types)}}})"
+
+
+def as_header(operator: ReleaseOperator) -> str:
+    """An operator as a registration, in a form of its own."""
+    inputs = {"required": "INPUT", "optional": "OPTIONAL_INPUT", "dynamic": "DYNAMIC_INPUT"}
+    outputs = {"required": "OUTPUT", "dynamic": "DYNAMIC_OUTPUT"}
+    lines = [f"REG_OP({operator.name})"]
+    lines += [f".{inputs[p.kind]}({p.name}, {kinds(p.types)})" for p in operator.inputs]
+    lines += [f".{outputs[p.kind]}({p.name}, {kinds(p.types)})  // , )" for p in operator.outputs]
+    for a in operator.attributes:
+        default = "" if a.required else f", {written(a.default)}"
+        lines.append(f".{'REQUIRED_ATTR' if a.required else 'ATTR'}({a.name}, {a.type}{default})")
+    lines += [f".{'GRAPH' if b.kind == 'required' else 'DYNAMIC_GRAPH'}({b.name})" for b in operator.bodies]
+    lines += [f".DATATYPE({symbol}, {kinds(types)})" for symbol, types in operator.datatypes.items()]
+    return "\n    ".join([*lines, f".OP_END_FACTORY_REG({operator.name})"])
+
+
+@pytest.mark.parametrize("name", ["v0.1.0-alpha.json", "v2.3.0.json"])
+def test_a_release_written_as_a_header_is_read_as_itself(name: str) -> None:
+    release = parse_release(texts()[name], "ge")
+    text = "namespace ge {\n" + "\n\n".join(as_header(o) for o in release.operators.values()) + "\n}\n"
+    found = parse_headers([("all.h", text)], "ge")
+    assert {d.code for d in found.warnings} <= {"GR211"}, "misspelt data types are said to be so"
+    assert write_release(found.release) == texts()[name]
 
 
 MESSY = """
