@@ -42,7 +42,7 @@ def unsigned(domain: str, op: str, since: int) -> tuple[tuple[str, ...], tuple[i
         for place, operand in enumerate(now.inputs)
         if operand.name in ("axes", "steps", "indices")
         and not _SAID.search(operand.description)
-        and "outside" not in now.doc  # what lies outside has a meaning then
+        and "outside" not in (now.doc or "")  # what lies outside has a meaning then
         and any(
             place < len(s.inputs) and s.inputs[place].name == operand.name and _SAID.search(s.inputs[place].description)
             for s in later
