@@ -70,7 +70,6 @@ def _to_nodes(graph: ir.Graph, values: Iterable[ir.Value], fresh: Callable[[str]
         node = ir.Node(
             "", "Constant", [], [ir.AttrTensor("value", held)], outputs=[made], name=fresh(f"Constant_{name}")
         )
-        value.name = None
         ir.convenience.replace_all_uses_with(value, made, replace_graph_outputs=True)
         if first is None:
             graph.append(node)
