@@ -53,8 +53,8 @@ def candidates(
     keeps: Callable[[ENode, OperatorDef | None], bool] | None = None,
 ) -> Candidates:
     """`in_force` gives the definition of a semantic version at the opset of the result, None where it has another then.
-    `roots` are value numbers. `keeps` says whether an e-node of the input graph may stay (None: all may, for they are
-    of the result's opset), by its definition there, None for an opaque one."""
+    `roots` are value numbers. `keeps` says whether an e-node may be there (None: all may that are of the result's
+    opset), by its definition there, None for an opaque one."""
     definitions: dict[int, OperatorDef] = {}
     found = Candidates(saturated, encoded, definitions)
     originals = _originals(saturated, encoded)
@@ -65,7 +65,7 @@ def candidates(
             definition = in_force(node.signature)
             if definition is None or (original is None and not admitted(definition, node, saturated)):
                 continue
-            if original is not None and keeps is not None and not keeps(node, definition):
+            if keeps is not None and not keeps(node, definition):
                 continue
             definitions[index] = definition
         elif keeps is not None and not keeps(node, None):

@@ -273,6 +273,7 @@ class _Rebuild:
     def _deliver(self, kept: set[ir.Node]) -> None:
         """Graph outputs keep their names: a value of another name is passed on."""
         taken: set[ir.Value] = set()
+        heirs: set[ir.Node] = set()  # nodes whose name went to what passes one of their results on
         renamed = dict(self.renamed)
         for place, output in enumerate(self.graph.outputs):
             cls = self.saturated.value_class[self.encoded.number[output]]
@@ -291,12 +292,15 @@ class _Rebuild:
             passed = ir.Value(name=name, type=output.type, shape=output.shape, doc_string=output.doc_string)
             passed.metadata_props.update(output.metadata_props)
             self.result.delivered[passed] = cls
+            inherits = old is not None and old not in kept and old not in heirs
+            if old is not None and inherits:
+                heirs.add(old)
             node = ir.Node(
                 "",
                 self.identity,
                 [value],
                 outputs=[passed],
-                name=old.name if old is not None and old not in kept else self.fresh_name(f"{self.identity}_{name}"),
+                name=old.name if old is not None and inherits else self.fresh_name(f"{self.identity}_{name}"),
             )
             self.graph.append(node)
             kept.add(node)
