@@ -69,8 +69,9 @@ def judge(policy: Policy, name: str, subjects: Sequence[Subject]) -> list[Judged
     batches: list[list[int]] = []
     for number, subject in enumerate(subjects):
         pair = subject.pair
-        if pair.built is not None and pair.runtime is not None and same_signature(pair.built, pair.runtime):
-            found[number] = Judged(subject.node, "rule" if subject.rule else "none", rule=subject.rule)
+        same = pair.built is not None and pair.runtime is not None and same_signature(pair.built, pair.runtime)
+        if same and not subject.rule:
+            found[number] = Judged(subject.node, "none")
             continue
         for known, batch in zip(rounds, batches, strict=True):
             if known.setdefault(pair.key, pair) == pair:

@@ -138,7 +138,8 @@ def adapted(item: Versioned, runtime: ReleaseOperator) -> ReleaseOperator:
         ReleaseAttribute(name, setting.type or _type(runtime, name), setting.default is None, setting.default)
         for name, setting in item.settings.items()
     ]
-    attributes += [a for a in runtime.attributes if a.name not in item.settings]
+    # What the rule leaves out has the runtime's default; what has none is for the policy to see.
+    attributes += [a for a in runtime.attributes if a.name not in item.settings and not a.required]
     places = {a.name: n for n, a in enumerate(runtime.attributes)}
     attributes.sort(key=lambda a: places.get(a.name, len(places)))
     return ReleaseOperator(runtime.name, runtime.inputs, runtime.outputs, tuple(attributes))
@@ -444,6 +445,8 @@ def _made_setting(value: ast.Expr, match: _Match) -> Setting | None:
         if value.id in match.settings:
             return match.settings[value.id]
         raise Misfit(f"nothing binds {value.id}")
+    if isinstance(value, ast.Field) and value.name == "size" and isinstance(value.base, ast.Name):
+        return Setting(len(match.operands.get(value.base.id, ())), "Int", True)
     if value == ast.Word("none"):
         return None
     return Setting(_literal(value), "", True)
