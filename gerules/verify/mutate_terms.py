@@ -15,7 +15,7 @@ from gerules.dsl.resolve import OPAQUE
 from gerules.dsl.show import show
 from gerules.egraph.program import Knowledge
 from gerules.errors import GerulesError
-from gerules.registry.definition import OPTIONAL, VARIADIC, Operand, OperatorDef
+from gerules.registry.definition import OPTIONAL, VARIADIC, Attribute, Operand, OperatorDef
 from gerules.registry.registry import grows
 from gerules.verify.trees import Change, Path, at, changed, spots
 
@@ -83,6 +83,7 @@ class _Side:
     def __init__(self, side: ast.Expr, entry: Entry[ast.Rewrite], known: Knowledge, made: bool) -> None:
         program = known.program
         self.side, self.known, self.program, self.made, self.file = side, known, program, made, entry.file
+        self.statement = entry.statement
         self.params = {m.name: m.domain for m in entry.statement.over}
         self.element_type_attributes = _element_type_attributes(program)
         right = entry.statement.right
@@ -149,7 +150,8 @@ class _Side:
             found = [a for d in definitions for a in d.attributes if a.name == keyword.name]
             if keyword.name == RESULTS or not found:
                 continue
-            if not any(a.required for a in found) and not _absent(keyword.value):
+            told = any(a.required for a in found) or _absent(keyword.value) or _default(keyword.value, found)
+            if not told:
                 fewer = (*call.keywords[:place], *call.keywords[place + 1 :])
                 yield self.change("attribute", path, replace(call, keywords=fewer))
             if self.made and found[0].type in ("int", "ints", "shape") and not self._literal(keyword):
@@ -205,8 +207,17 @@ class _Side:
         return Change("shift", whole, what)
 
     def indices(self, path: Path, node: ast.Index) -> Iterator[Change]:
-        """`q[p]` for `p[q]`."""
-        if isinstance(node.base, ast.Name) and isinstance(node.index, ast.Name):
+        """`q[p]` for `p[q]`, where both are attributes of the left side: lists of one kind."""
+        if not isinstance(node.base, ast.Name) or not isinstance(node.index, ast.Name):
+            return
+        lists = {
+            k.value.id
+            for call in walk(self.statement.left)
+            if isinstance(call, ast.Call)
+            for k in call.keywords
+            if isinstance(k.value, ast.Name)
+        }
+        if {node.base.id, node.index.id} <= lists:
             yield self.change("swap", path, ast.Index(node.index, node.base))
 
     # -------------------------------------------------------------------------------------------------------- operators
@@ -258,6 +269,13 @@ class _Side:
 
 def _with(call: ast.Call, place: int, keyword: ast.Keyword) -> ast.Call:
     return replace(call, keywords=(*call.keywords[:place], keyword, *call.keywords[place + 1 :]))
+
+
+def _default(value: ast.Expr, found: list[Attribute]) -> bool:
+    """Whether an attribute is written with the value that it has anyhow."""
+    text = show(value.operand) if isinstance(value, ast.Unary) else show(value)
+    text = f"-{text}" if isinstance(value, ast.Unary) else text
+    return all(a.default == (value.value if isinstance(value, ast.Text) else text) for a in found)
 
 
 def _absent(operand: ast.Expr) -> bool:

@@ -114,15 +114,18 @@ def _fate(
     if not cases:
         return "equivalent", "it stands for no operator"
     said: dict[str, int] = {}
-    for case, share in _attempts(cases, mutant.lost, effort):
+    for case, share in _first(cases, mutant.lost, effort):
+        refuted, why = _tried(case, known, share, effort)
+        if refuted is not None:
+            return "killed", why
+    proved = proof_of(cases, known, mutant.lost) if effort.prover else ""
+    if proved:
+        return "equivalent", proved
+    for case, share in _then(cases, mutant.lost, effort):
         refuted, why = _tried(case, known, share, effort)
         if refuted is not None:
             return "killed", why
         said[why] = said.get(why, 0) + 1
-    if effort.prover:
-        proved = proof_of(cases, known, mutant.lost)
-        if proved:
-            return "equivalent", proved
     return "survivor", max(said, key=lambda s: (said[s], s)) if said else "no instance can be drawn"
 
 
@@ -135,18 +138,21 @@ def _in_order(cases: Sequence[Case], labels: frozenset[str], members: int) -> li
     return [*new, *chosen, *(c for c in old if not any(c is d for d in chosen))]
 
 
-def _attempts(cases: Sequence[Case], lost: ast.Expr | None, effort: Effort) -> Iterator[tuple[Case, float]]:
-    """What to try, with the share of the effort: a little of all, aimed first, then more of the first ones."""
-    first = cases[: 2 * effort.members]
-    for share in (0.1, 1.0):
-        for case in first:
-            if lost is not None:
-                yield _aimed(case, lost), share
-            yield case, share
-    for case in cases[2 * effort.members :]:
+def _first(cases: Sequence[Case], lost: ast.Expr | None, effort: Effort) -> Iterator[tuple[Case, float]]:
+    """What is tried before anything is proved, with the share of the effort: nearly every mistake shows at once."""
+    for case in cases[: 2 * effort.members]:
         if lost is not None:
-            yield _aimed(case, lost), 0.3
-        yield case, 0.3
+            yield _aimed(case, lost), 0.1
+        yield case, 0.1
+
+
+def _then(cases: Sequence[Case], lost: ast.Expr | None, effort: Effort) -> Iterator[tuple[Case, float]]:
+    """What is tried of a mutant that nothing proves: more of the first cases, then all others."""
+    for place, case in enumerate(cases):
+        share = 1.0 if place < 2 * effort.members else 0.3
+        if lost is not None:
+            yield _aimed(case, lost), share
+        yield case, share
 
 
 def _aimed(case: Case, lost: ast.Expr) -> Case:
@@ -171,5 +177,28 @@ def _tried(case: Case, known: Knowledge, share: float, effort: Effort) -> tuple[
 
 
 def proof_of(cases: Sequence[Case], known: Knowledge, lost: ast.Expr | None) -> str:
-    """Why the mutant is right, by proof; empty where nothing proves it."""
-    return ""
+    """Why the mutant is no mistake, by proof; empty where nothing proves it.
+
+    Where the lost condition follows from the others, no instance satisfies these and not that one: the prover finds the
+    case vacuous. Else every case of the mutant has to be proved right.
+    """
+    from gerules.verify import prove
+
+    if not prove.available():
+        return ""
+    if lost is not None and all(_vacuous(_aimed(case, lost), known) for case in cases):
+        return "what is lost follows from the other conditions"
+    scopes: dict[str, None] = {}
+    for case in cases:
+        proof = prove.prove(case, known)
+        if proof.status not in ("proved", "proved bounded"):
+            return ""
+        scopes[f"{proof.status}: {proof.scope}"] = None
+    return "; ".join(scopes)
+
+
+def _vacuous(case: Case, known: Knowledge) -> bool:
+    from gerules.verify import prove
+
+    proof = prove.prove(case, known)
+    return proof.status == "unknown" and proof.reason.startswith("vacuous")
