@@ -251,6 +251,7 @@ class Builder:
     def held(self, kind: str, call: ast.Call, formal: Operand | None, signature: Signature | None) -> int:
         number = self.tensor_number()
         types = ("t", number)
+        self.types.limit(types, frozenset(DTYPES))
         for keyword in call.keywords:
             self.dtype_of_held(keyword, types)
         if kind in ("dims", "dim") and not call.keywords:

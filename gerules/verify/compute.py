@@ -100,14 +100,15 @@ def far(value: object) -> bool:
     return isinstance(value, int) and not -FAR <= value <= FAR
 
 
-def measure(signature: Signature, operands: Sequence[object], columns: Sequence[object]) -> None:
-    """Raises TooLarge where results are larger than can be computed, or where that is not known."""
+def measure(signature: Signature, operands: Sequence[object], columns: Sequence[object], known: bool = True) -> None:
+    """Raises TooLarge where results are larger than can be computed, and (`known`) where that is not known."""
     if signature.newest.domain == OWN_DOMAIN:
         raise TooLarge
     texts, results = texts_of(signature, columns)
     for info in infer_node(signature.newest, texts, infos_of(operands), results):
         size = info.size()
-        if size is None or size.value is None or size.value > 20 * LARGEST:
+        count = size.value if size is not None else None
+        if known if count is None else count > 20 * LARGEST:
             raise TooLarge
 
 

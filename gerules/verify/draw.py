@@ -132,7 +132,7 @@ class Drawer:
         sizes = SIZES[:3] if small else SIZES
         pool = tuple(sizes[source.below(len(sizes))] for _ in range(3))
         base = source.below(3 if small else 5)
-        mood = source.below(SPECIAL if self.finite else SPECIAL + 1)
+        mood = source.below(1 if guide.sized else SPECIAL if self.finite else SPECIAL + 1)
         propose = Proposals(source, pool, base, mood, small)
         state = State(
             layout,
@@ -236,8 +236,9 @@ class Drawer:
     def run(self, state: State, step: RunNode) -> None:
         operands = [None if o is None else state.tensors[o] for o in step.operands]
         columns = [state.columns[c] for c in step.columns]
-        if any(map(far, operands)) or any(map(far, columns)):
-            measure(step.signature, operands, columns)
+        distant = any(map(far, operands)) or any(map(far, columns))
+        if distant or self.guide.sized:
+            measure(step.signature, operands, columns, distant)
         results = compute(step.signature, operands, columns)
         state.nodes[step.node] = results
         for number, value in zip(step.results, results, strict=True):

@@ -68,6 +68,8 @@ class Guide:
     """Step -> the node that it draws for, and which operand or attribute of it."""
     nodes: tuple[tuple[int, Signature], ...]
     """Nodes with what is drawn for them."""
+    sized: bool
+    """Whether numbers in operands tell how much is computed: then they have to be moderate."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def guide(layout: Layout, steps: Sequence[Step], texts: Sequence[str], context: 
         _types(layout, steps, texts),
         places,
         nodes,
+        any(s.definition.key in context.classes.get("SizedByContents", ()) for _, s in nodes),
     )
 
 
