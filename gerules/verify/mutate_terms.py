@@ -213,9 +213,10 @@ class _Side:
         lists = {
             k.value.id
             for call in walk(self.statement.left)
-            if isinstance(call, ast.Call)
+            if isinstance(call, ast.Call) and self.operator(call)
             for k in call.keywords
-            if isinstance(k.value, ast.Name)
+            for d in self.definitions(call)
+            if isinstance(k.value, ast.Name) and (a := d.attribute(k.name)) is not None and a.type in ("ints", "shape")
         }
         if {node.base.id, node.index.id} <= lists:
             yield self.change("swap", path, ast.Index(node.index, node.base))
