@@ -138,7 +138,7 @@ def mapped(
         raise Beyond(f"{app.name} without operands")
     shape = broadcast_shapes(app.world, [t.shape for t in tensors])
     uniform = None
-    if all(t.uniform is not None for t in tensors):
+    if all(t.uniform is not None for t in tensors) and not app.name.startswith("Cast"):
         uniform = work([t.uniform for t in tensors])
 
     def at(index: Index) -> z3.ExprRef:

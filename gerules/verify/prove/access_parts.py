@@ -328,7 +328,10 @@ def split(app: Application) -> Node:
     if x.rank == 0:
         app.fail()
     axis = app.axis(x.rank, negative=app.since >= (11,))
-    count = app.attribute("results", (1, 2, 3))
+    held = app.attributes.get("results")
+    if isinstance(held, Hole) and not held.decided:
+        held.value, held.decided = app.world.pick((1, 2, 3), "number of parts"), True
+    count = app.attribute("results")
     if not isinstance(count, int):
         raise Beyond("a number of parts that is not concrete")
     n = x.shape[axis]

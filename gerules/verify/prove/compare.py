@@ -12,7 +12,12 @@ import z3
 
 from gerules.verify.prove import arith
 from gerules.verify.prove.arith import Bool
-from gerules.verify.prove.world import ELEMENT, Beyond, Index, Tensor, World
+from gerules.verify.prove.access_sums import DOT, OF_ONE, SUM, single
+from gerules.verify.prove.ring import equal_sums
+from gerules.verify.prove.world import ELEMENT, NUMBER, Beyond, Binder, Index, Tensor, World
+
+
+Pair = tuple[z3.ExprRef, z3.ExprRef, tuple[Bool, ...]]
 
 
 def same_shapes(a: Tensor, b: Tensor) -> Bool:
@@ -60,7 +65,7 @@ def same_elements(world: World, a: Tensor, b: Tensor) -> bool:
 
 def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Sequence[Bool]) -> bool:
     """Whether two elements are equal under `given`."""
-    waiting: list[tuple[z3.ExprRef, z3.ExprRef, tuple[Bool, ...]]] = [(left, right, tuple(given))]
+    waiting: list[Pair] = [(left, right, tuple(given))]
     while waiting:
         a, b, path = waiting.pop()
         if a.eq(b):
@@ -73,11 +78,58 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
                     pair = (branch, b) if split is a else (a, branch)
                     waiting.append((*pair, (*path, truth)))
             continue
+        if _by_binders(world, a, b, path, waiting):
+            continue
         if not _by_parts(world, a, b, path, waiting) and not world.proves(a == b, path):
             world.question = [*path, a != b]
-            world.in_values = not (placed(a) and placed(b))
+            inner = not (a.eq(left) or b.eq(right)) and not (a.num_args() and b.num_args())
+            world.in_values = bool(world.binders) or inner or not (placed(a) and placed(b))
             return False
     return True
+
+
+def _by_binders(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...], waiting: list[Pair]) -> bool:
+    """Whether elements that are reductions come down to others, which are left for later."""
+    left, right = world.binders.get(a.get_id()), world.binders.get(b.get_id())
+    if left is None and right is None and not (world.reassociates and {a.decl().name(), b.decl().name()} & {"Add", "Mul"}):
+        return False
+    if left is not None and right is not None and left.operation == right.operation:
+        first, second = _long(world, left, path), _long(world, right, path)
+        if len(first) == len(second) and all(
+            world.proves(arith.eq(left.extents[k], right.extents[j]), path) for k, j in zip(first, second, strict=True)
+        ):
+            index = [world.integer("k") for _ in first]
+            inner = (*path, *(c for i, k in zip(index, first, strict=True) for c in (i >= 0, arith.lt(i, left.extents[k]))))
+            parts = [_body(x, places, index) for x, places in ((left, first), (right, second))]
+            if not world.reassociates:
+                waiting += [(x, y, inner) for x, y in zip(*parts, strict=True)]
+                return True
+            if all(equal_elements(world, x, y, inner) for x, y in zip(*parts, strict=True)):
+                return True
+    if world.reassociates:
+        return equal_sums(world, a, b, path, lambda x, y, given: equal_elements(world, x, y, given))
+    for one, other in ((left, b), (right, a)):
+        if one is None:
+            continue
+        if one.operation in OF_ONE and not _long(world, one, path):
+            waiting.append((single(one.operation, _body(one, [], [])), other, path))
+            return True
+        if one.operation in (SUM, DOT) and any(world.proves(arith.eq(d, 0), path) for d in one.extents):
+            waiting.append((NUMBER(z3.IntVal(0)), other, path))
+            return True
+    return False
+
+
+def _long(world: World, binder: Binder, path: tuple[Bool, ...]) -> list[int]:
+    """The indices that do not run over one place only."""
+    return [k for k, d in enumerate(binder.extents) if not world.proves(arith.eq(d, 1), path)]
+
+
+def _body(binder: Binder, places: list[int], index: Sequence[arith.Int]) -> tuple[z3.ExprRef, ...]:
+    full: list[arith.Int] = [0] * len(binder.extents)
+    for k, i in zip(places, index, strict=True):
+        full[k] = i
+    return binder.body(tuple(full))
 
 
 def placed(element: z3.ExprRef) -> bool:
@@ -90,7 +142,7 @@ def _by_parts(
     a: z3.ExprRef,
     b: z3.ExprRef,
     path: tuple[Bool, ...],
-    waiting: list[tuple[z3.ExprRef, z3.ExprRef, tuple[Bool, ...]]],
+    waiting: list[Pair],
 ) -> bool:
     """Applications of one function: whole-number arguments are asked now, elements are left for later."""
     if not (a.decl().eq(b.decl()) and a.num_args()):

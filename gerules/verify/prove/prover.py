@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import z3
 
 from gerules.dsl import ast
-from gerules.verify.prove import access_parts, access_views, arith
+from gerules.verify.prove import access_parts, access_sums, access_values, access_views, arith
 from gerules.verify.prove.access import _ById
 from gerules.verify.prove.application import Invalid
 from gerules.verify.prove.arith import Bool
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from gerules.egraph.program import Knowledge
     from gerules.verify.case import Case
 
-LOADED = (access_parts, access_views)
+LOADED = (access_parts, access_sums, access_values, access_views)
 """Modules that register meanings."""
 
-WORLDS = 4000
-"""Structures of one case at most."""
+WORLDS = 1500
+QUESTIONS = 500
+"""Structures, and questions to z3, of one case and one largest rank at most: beyond, the proof ends one rank below."""
 
 
 class Explodes(Exception):
@@ -43,7 +44,8 @@ class Outcome:
     queries: int = 0
     held: int = 0
     generous: bool = False
-    needed: int = 1
+    guards: int = 0
+    named: int = 0
     assumed: dict[str, None] = field(default_factory=dict)
     beyond: str | None = None
     undecided: str | None = None
@@ -74,7 +76,8 @@ def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
             total.beyond, total.undecided = outcome.beyond, outcome.undecided
             break
         reached = ranks
-        bound = max(bound, outcome.needed + existential(case))
+        by_rank, others = existential(case)
+        bound = max(bound, 1 + outcome.guards + max(outcome.named, by_rank) + others)
         ranks += 1
     if total.beyond:
         return Proof("unknown", reason=f"no meaning here: {total.beyond}", queries=total.queries)
@@ -89,20 +92,23 @@ def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
     return Proof(status, f"{scope}, all sizes", all_ranks=every, all_sizes=True, queries=total.queries)  # type: ignore[arg-type]
 
 
-def existential(case: Case) -> int:
-    """How many axes conditions need to be there at all: `some(...)`, `x.rank >= 3`, `a.size >= 1`, `a != b`."""
-    count = 0
+def existential(case: Case) -> tuple[int, int]:
+    """How many axes conditions need to be there at all: by rank (`x.rank >= 3`), and each for itself (`some(...)`,
+    `a.size >= 1`, `s != t`)."""
+    ranks, others = 0, 0
     for condition in case.when:
         match condition:
             case ast.Call(head=ast.Name(id="some")):
-                count += 1
-            case ast.Compare(op=(">" | ">="), left=ast.Field(name=("rank" | "size")), right=ast.Number(value=value)):
-                count += int(value) + (condition.op == ">")
+                others += 1
+            case ast.Compare(op=(">" | ">="), left=ast.Field(name="rank"), right=ast.Number(value=value)):
+                ranks = max(ranks, int(value) + (condition.op == ">"))
+            case ast.Compare(op=(">" | ">="), left=ast.Field(name="size"), right=ast.Number(value=value)):
+                others += int(value) + (condition.op == ">")
             case ast.Compare(right=ast.Word()):
                 continue
             case ast.Compare(op=("<" | ">" | "!=")):
-                count += 1
-    return count
+                others += 1
+    return ranks, others
 
 
 def speaks_of_the_end(case: Case) -> bool:
@@ -133,11 +139,12 @@ def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memor
             pass
         outcome.queries += world.queries
         outcome.worlds += 1
-        outcome.needed = max(outcome.needed, 1 + world.guards + len(world.named))
+        outcome.guards = max(outcome.guards, world.guards)
+        outcome.named = max(outcome.named, len(world.named))
         outcome.assumed.update(world.assumed)
         if outcome.beyond or outcome.undecided or outcome.model is not None:
             return
-        if outcome.worlds > WORLDS:
+        if outcome.worlds > WORLDS or outcome.queries > QUESTIONS:
             raise Explodes
         if not chooser.next():
             return

@@ -17,7 +17,7 @@ from gerules.static.context import DTYPES
 from gerules.static.steps import binds
 from gerules.verify.prove import arith
 from gerules.verify.prove.access import apply
-from gerules.verify.prove.application import Application
+from gerules.verify.prove.application import Application, axis_lists
 from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.statics import Contents, Evaluator, Untold, Value, is_int, literal
 from gerules.verify.prove.world import (
@@ -432,8 +432,7 @@ class Reader(Evaluator):
             elif item is not covering:
                 operands += self._spread(item, signature, len(operands), widths.pop(0))
         for place, item in later:
-            if isinstance(item, ast.Call) and [n for n in free_names(item) if n not in self.env]:
-                self._computed_axes(signature, operands, call)
+            self._axes_first(item, operands)
             operands[place] = self.operand(item)
         first = len(operands)
         while len(operands) < total:
@@ -455,8 +454,16 @@ class Reader(Evaluator):
             and any(n not in self.env for n in free_names(item.operands[0]))
         )
 
-    def _computed_axes(self, signature: Signature, operands: Sequence[Operand], call: ast.Call) -> None:
-        raise Beyond(f"a constant of {signature.definition.name} computed from what nothing gives")
+    def _axes_first(self, item: ast.Expr, operands: Sequence[Operand]) -> None:
+        """Decides the lists of axes that a constant is computed from."""
+        first = operands[0]
+        for name in free_names(item):
+            held = self.env.get(name)
+            if isinstance(held, Contents) and held.leaf.contents is None and isinstance(first, Tensor):
+                chosen = self.world.pick(axis_lists(first.rank, True), f"axes {held.leaf.name}")
+                assert isinstance(chosen, tuple)
+                held.leaf.decide(1, (len(chosen),))
+                held.leaf.contents = chosen
 
     @staticmethod
     def _optional(signature: Signature, place: int) -> bool:

@@ -463,6 +463,7 @@ class Binder:
     operation: str
     extents: tuple[Int, ...]
     body: Callable[[Index], tuple[z3.ExprRef, ...]]
+    element: z3.ExprRef
 
 
 @dataclass(eq=False)
