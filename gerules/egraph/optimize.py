@@ -105,7 +105,7 @@ class Engine:
     def facts(self, promises: DimFacts) -> Mapping[str, Sequence[Fact]]:
         """The facts about shapes and contents that are drawn of a graph before it is loaded."""
         if promises.texts not in self._facts:
-            program, scheduled = self.rules.program, self._scheduled()
+            program, scheduled = self.rules.program, self.scheduled
             on = [program.rewrites[name] for name in self.rules.rewrites]
             every: list[Entry[ast.Fact] | Entry[ast.Rewrite]] = [*program.facts.values(), *on]
             entries = [e for e in every if any(_inside(e.ruleset, s) for s in scheduled)]
@@ -124,7 +124,7 @@ class Engine:
         ]
         window = (min([*opsets, *files]), max([*opsets, *files]))
         if window not in self._lowered:
-            scheduled = self._scheduled()
+            scheduled = self.scheduled
             rewrites = [
                 (entry.statement, entry.file)
                 for entry in (program.rewrites[name] for name in self.rules.rewrites)
@@ -139,7 +139,9 @@ class Engine:
             self._lowered[window] = _Lowered(window, host, around, instances)
         return self._lowered[window]
 
-    def _scheduled(self) -> tuple[str, ...]:
+    @property
+    def scheduled(self) -> tuple[str, ...]:
+        """The rulesets that the schedule names, and the user's."""
         names: list[str] = []
         stack: list[ast.Step] = list(self.rules.statement().steps)
         while stack:
@@ -294,7 +296,7 @@ def saturate(task: GraphTask, engine: Engine, compiled: Compiled, encoded: Encod
         started = time.monotonic()
         statement = engine.rules.statement()
         users = tuple(r for r in compiled.rulesets if r.startswith("user/"))
-        named = {n for s in engine._scheduled()[:-1] for n in engine.rulesets(s)}
+        named = {n for s in engine.scheduled[:-1] for n in engine.rulesets(s)}
         clock = session.saturate(statement, engine.rulesets, engine.limits, tuple(u for u in users if u not in named))
         outcome.spend("saturate", time.monotonic() - started)
         started = time.monotonic()

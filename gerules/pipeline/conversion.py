@@ -19,6 +19,7 @@ from gerules.graph.info import UNKNOWN, Info
 from gerules.graph.io import name_nodes, reload
 from gerules.graph.spelling import FUNCTIONS, INITIALIZERS_ALONE, respell_constants
 from gerules.graph.structure import all_graphs, bodies, constant_tensor, constant_values
+from gerules.pipeline.denials import Denials
 from gerules.pipeline.refusals import refusal
 from gerules.pipeline.rules import Loaded
 from gerules.pipeline.subject import Subject
@@ -42,6 +43,7 @@ class Converter:
     infos: dict[ir.Value, Info] = field(default_factory=dict)
     imports: dict[ir.Node, Mapping[str, int]] = field(default_factory=dict)
     """The operator versions of nodes in functions, and of those that came with a body that was written out."""
+    _denials: Denials | None = None
 
     def run(self) -> Outcome:
         """Raises Refused with every node that cannot be converted."""
@@ -214,7 +216,11 @@ class Converter:
         return types_admitted(held, self._operands(node), results) is None
 
     def _refusal(self, stuck: Stuck) -> Diagnostic:
-        return refusal(stuck, self.versions.target, onnx_registry())
+        if self._denials is None:
+            rulesets = self.loaded.engine.scheduled
+            self._denials = Denials.of(self.loaded.program, rulesets, self.versions.target)
+        denied = self._denials.reason(self.subject.view(self.infos), stuck.node)
+        return refusal(stuck, self.versions.target, onnx_registry(), denied)
 
 
 __all__ = ["Converter"]

@@ -268,3 +268,17 @@ def test_without_validation_the_report_says_so(tmp_path: Path) -> None:
     onnx.save(old_model(), source)
     report = convert_model(source, tmp_path / "out.onnx", 13, Options(validate=False))
     assert not report.verdict.ran and report.verdict.text == "not validated"
+
+
+def test_a_deny_of_the_rules_speaks_first(tmp_path: Path) -> None:
+    rules = tmp_path / "mine.rules"
+    rules.write_text(
+        "opset ai.onnx 21\ntable target(domain: str, version: int)\n"
+        'deny no_trilu: "{y} keeps a triangle of {s}, and nobody does below opset {t}"\n'
+        '    when Trilu@14(x, ..) as y, s == x.shape, target("ai.onnx", t), t < 14\n'
+    )
+    source = tmp_path / "model.onnx"
+    onnx.save(model_of("g (float[3, 4] x) => (float[3, 4] y) { [tri] y = Trilu (x) }", 14), source)
+    with pytest.raises(Refused) as caught:
+        convert_model(source, tmp_path / "out.onnx", 13, Options(rules=(rules,)))
+    assert "tri keeps a triangle of [3, 4], and nobody does below opset 13" in str(caught.value)
