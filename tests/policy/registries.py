@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import lzma
 import tarfile
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from gerules.pipeline.diffing import Rules, policy_rules
+from gerules.pipeline.diffing import Rules, compare, policy_rules
 from gerules.policy.carry import Carrier, carrier
+from gerules.policy.judging import FAILURES, POLICIES
 from gerules.registry.json_format import parse_release
 from gerules.registry.release import Body, Literal, Port, Release, ReleaseAttribute, ReleaseOperator
 
@@ -68,3 +70,25 @@ def _port(text: str) -> Port:
 def of(*operators: ReleaseOperator, version: str = "1.0.0", domain: str = "t") -> Release:
     """A release of a few operators."""
     return Release(domain, version, {o.name: o for o in operators})
+
+
+def of_pair(built: str, runtime: str) -> Counter[str]:
+    """What the policies make of a pair: the columns of docs/registries_pairs.csv, and silent changes by kind."""
+    found = {policy: compare(release(built), release(runtime), policy, rules()).operators for policy in POLICIES}
+    counts: Counter[str] = Counter()
+    for name, operator in found["default"].items():
+        if operator.class_ == "missing":
+            continue
+        counts["common"] += 1
+        for policy in POLICIES:
+            counts[f"refused by {policy}"] += bool(found[policy][name].refusals)
+        if operator.class_ in FAILURES:
+            counts["failures"] += 1
+            if not operator.refusals:
+                counts["good by a rule" if operator.rule else "good by name"] += 1
+        elif operator.changes:
+            counts["silent"] += 1
+            for what in {change.what for change in operator.changes}:
+                counts[f"silent {what}"] += 1
+            counts["refused" if operator.refusals else "written out" if operator.written else "safe"] += 1
+    return counts

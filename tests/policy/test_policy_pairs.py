@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from registries import DATA, between, release, rules
+from registries import DATA, between, of_pair, release, rules
 
 from gerules.pipeline.diffing import CLASSES, compare
 from gerules.policy.judging import FAILURES
@@ -97,3 +97,12 @@ def test_every_repair_fits_the_releases_it_names() -> None:
     # The results of GroupNorm are rewritten together; the rule of the first one gives its name.
     apart = {"compat/ge.group_norm", "compat/ge.group_norm_mean", "compat/ge.group_norm_variance"}
     assert repairs - apart == used - apart
+
+
+@pytest.mark.parametrize(("built", "runtime"), [("v1.5.1", "v1.8.0"), ("v2.3.0", "v2.1.0")])
+def test_the_table_in_the_documentation_is_what_comes_out(built: str, runtime: str) -> None:
+    with (DATA.parents[2] / "docs" / "registries_pairs.csv").open() as file:
+        rows = {(row.pop("built"), row.pop("runtime")): row for row in csv.DictReader(file)}
+    assert len(rows) == 57
+    counts = of_pair(built, runtime)
+    assert rows[built, runtime] == {column: str(counts[column]) for column in rows[built, runtime]}
