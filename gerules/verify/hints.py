@@ -111,7 +111,7 @@ def guide(layout: Layout, steps: Sequence[Step], texts: Sequence[str], context: 
         _types(layout, steps, texts),
         places,
         nodes,
-        any(s.definition.key in context.classes.get("SizedByContents", ()) for _, s in nodes),
+        any(not {s.definition.key, s.newest.key}.isdisjoint(context.classes.get("SizedByContents", ())) for _, s in nodes),
     )
 
 
