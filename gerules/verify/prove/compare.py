@@ -14,6 +14,7 @@ from gerules.verify.prove import arith
 from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.access_sums import DOT, OF_ONE, SUM, single
 from gerules.verify.prove.ring import equal_sums
+from gerules.verify.prove.values import lawful
 from gerules.verify.prove.world import ELEMENT, NUMBER, Beyond, Binder, Index, Tensor, World
 
 
@@ -47,6 +48,7 @@ def inside(world: World, shape: Sequence[arith.Int]) -> tuple[Index, list[Bool]]
 def same_elements(world: World, a: Tensor, b: Tensor) -> bool:
     """Whether elements are equal wherever the index lies within; shapes are known to be."""
     index, given = inside(world, a.shape)
+    world.lawful = a.kind
     try:
         left, right = a.at(index), b.at(index)
         if equal_elements(world, left, right, given):
@@ -80,6 +82,8 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
             continue
         if _by_binders(world, a, b, path, waiting):
             continue
+        if _by_laws(world, a, b, path):
+            continue
         if not _by_parts(world, a, b, path, waiting) and not world.proves(a == b, path):
             world.question = [*path, a != b]
             inner = not (a.eq(left) or b.eq(right)) and not (a.num_args() and b.num_args())
@@ -88,10 +92,49 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
     return True
 
 
+def _by_laws(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...]) -> bool:
+    """Whether elements are one by what operators do to them; indices are put into one form first."""
+    if world.lawful is None or (placed(a) and placed(b)):
+        return False
+    premises = world.premises()
+    known = [p for p in premises.rest if any(c.sort() == ELEMENT for c in p.children()) or z3.is_not(p)]
+    left, right = premises.normal(a), premises.normal(b)
+    left, right = _indices(world, left, right, path)
+    return lawful(world, left, right, world.types(world.lawful), known)
+
+
+def _indices(
+    world: World, left: z3.ExprRef, right: z3.ExprRef, path: tuple[Bool, ...]
+) -> tuple[z3.ExprRef, z3.ExprRef]:
+    """Elements of leaves at places that are proved equal are written alike."""
+    found: list[z3.ExprRef] = []
+    pairs: list[tuple[z3.ExprRef, z3.ExprRef]] = []
+    waiting = [left, right]
+    while waiting:
+        node = waiting.pop()
+        if node.sort() == ELEMENT and node.num_args() and placed(node) and not node.decl().eq(NUMBER):
+            twin = next((f for f in found if f.decl().eq(node.decl()) and _same_place(world, f, node, path)), None)
+            if twin is None:
+                found.append(node)
+            elif not twin.eq(node):
+                pairs.append((node, twin))
+        elif node.sort() == ELEMENT:
+            waiting += node.children()
+    return (z3.substitute(left, *pairs), z3.substitute(right, *pairs)) if pairs else (left, right)
+
+
+def _same_place(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...]) -> bool:
+    return all(x.eq(y) or world.proves(x == y, path) for x, y in zip(a.children(), b.children(), strict=True))
+
+
 def _by_binders(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...], waiting: list[Pair]) -> bool:
     """Whether elements that are reductions come down to others, which are left for later."""
     left, right = world.binders.get(a.get_id()), world.binders.get(b.get_id())
-    if left is None and right is None and not (world.reassociates and {a.decl().name(), b.decl().name()} & {"Add", "Mul"}):
+    if (
+        left is None
+        and right is None
+        and not (world.reassociates and {a.decl().name(), b.decl().name()} & {"Add", "Mul"})
+    ):
         return False
     if left is not None and right is not None and left.operation == right.operation:
         first, second = _long(world, left, path), _long(world, right, path)
@@ -99,7 +142,10 @@ def _by_binders(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ..
             world.proves(arith.eq(left.extents[k], right.extents[j]), path) for k, j in zip(first, second, strict=True)
         ):
             index = [world.integer("k") for _ in first]
-            inner = (*path, *(c for i, k in zip(index, first, strict=True) for c in (i >= 0, arith.lt(i, left.extents[k]))))
+            inner = (
+                *path,
+                *(c for i, k in zip(index, first, strict=True) for c in (i >= 0, arith.lt(i, left.extents[k]))),
+            )
             parts = [_body(x, places, index) for x, places in ((left, first), (right, second))]
             if not world.reassociates:
                 waiting += [(x, y, inner) for x, y in zip(*parts, strict=True)]

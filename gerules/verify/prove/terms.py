@@ -99,10 +99,18 @@ class Reader(Evaluator):
             self.top = expr
             return self.truth(expr)
         except Untold as why:
+            self._types(expr)
             self.world.assumed.setdefault(str(why))
             return True
         finally:
             self.top = None
+
+    def _types(self, expr: ast.Expr) -> None:
+        """What a condition says of one element type: `x.dtype in C`, `x.dtype != t`."""
+        if isinstance(expr, ast.Compare) and isinstance(expr.left, ast.Field):
+            kind, other = self.value(expr.left), self.value(expr.right)
+            if isinstance(kind, Kind) and expr.op == "in" and isinstance(other, frozenset):
+                self.world.admit(kind, frozenset(map(str, other)))
 
     def _relation(self, name: str) -> bool:
         """Whether this is a relation that other facts or tables fill: a premise that no proof here needs."""
@@ -399,6 +407,8 @@ class Reader(Evaluator):
             formal = inputs[min(place, len(inputs) - 1)]
             if isinstance(operand, Absent) or not formal.homogeneous:
                 continue
+            if not self.world.right:
+                self.world.admit(operand.kind, frozenset(formal.types))
             if len(formal.types) == 1:
                 self.world.unify(operand.kind, self.world.named_kind(next(iter(formal.types))))
             if formal.type in kinds:

@@ -280,6 +280,10 @@ class World:
         """Decisions on a term, with the term (which keeps its number from being used again)."""
         self.binders: dict[int, Binder] = {}
         self.opaque: list[Opaque] = []
+        self.laws = 0
+        self.lawful: Kind | None = None
+        """The element type that laws of elements were needed for, and what may be premised of types."""
+        self.admitted: dict[int, frozenset[str]] = {}
         self.strangers: list[str] = []
         """Opaque operators of the right side that are none of the left."""
         self.lossless: list[tuple[Kind, Kind]] = []
@@ -334,6 +338,28 @@ class World:
             self._counter += 1
             self._derived[label] = Kind(0, name)
         return self._derived[label]
+
+    def admit(self, kind: Kind, names: frozenset[str]) -> None:
+        """A premise: an element type is one of these."""
+        root = kind.find()
+        if root.name is not None:
+            if root.name not in names:
+                raise Skip
+            return
+        self.admitted[id(root)] = self.admitted.get(id(root), names) & names
+        self._kept.append(root)
+
+    def types(self, kind: Kind) -> frozenset[str]:
+        """What an element type may be; empty where nothing is known of it."""
+        root = kind.find()
+        if root.name is not None:
+            return frozenset((root.name,))
+        known = [names for held, names in self._admissions() if held is root]
+        return frozenset.intersection(*known) if known else frozenset()
+
+    def _admissions(self) -> Iterable[tuple[Kind, frozenset[str]]]:
+        held = {id(k): k for k in self._kept if isinstance(k, Kind)}
+        return [(held[number].find(), names) for number, names in self.admitted.items()]
 
     def leaf(self, name: str, kind: Kind | None = None, optional: bool = False) -> Leaf:
         return Leaf(self, self.fresh(name), kind or self.kind(), optional)
@@ -428,7 +454,7 @@ class World:
     @property
     def queries(self) -> int:
         """Questions that z3 was asked."""
-        return self._checks + (self._premises.asked if self._premises is not None else 0)
+        return self.laws + self._checks + (self._premises.asked if self._premises is not None else 0)
 
     def possible(self, given: Sequence[Bool] = ()) -> bool:
         return self.check(list(given)) != z3.unsat
