@@ -53,6 +53,17 @@ def pending_refusal(refusal: Entry[ast.Refuse]) -> Diagnostic:
     return Diagnostic("GR194", message, statement.span, hint="look at the result yourself, or leave the statement out")
 
 
+def _ran(refusal: Entry[ast.Refuse]) -> bool:
+    """Denies between versions and between releases are asked by `convert` and `recover`."""
+    return refusal.ruleset.startswith("compat/")
+
+
+def _of_target(refusal: Entry[ast.Refuse]) -> bool:
+    """Whether a refusal asks for the version that a model is converted to: conversions decide it."""
+    calls = (n for n in walk(refusal.statement) if isinstance(n, ast.Call) and isinstance(n.head, ast.Name))
+    return any(call.head == ast.Name("target") for call in calls)
+
+
 def pending_rule(program: Program, rule: Entry[ast.Rewrite]) -> Diagnostic | None:
     """The message for a rewrite over operators of a registry that is not loaded, or that reads a table from a file;
     None for other rewrites."""
@@ -74,5 +85,5 @@ def pending(program: Program, files: Collection[str]) -> list[Diagnostic]:
     found += [d for e in program.tables.values() if e.file.path in files and (d := pending_table(e))]
     found += [d for e in program.schedules.values() if e.file.path in files for d in pending_steps(e)]
     found += [d for e in program.rewrites.values() if e.file.path in files and (d := pending_rule(program, e))]
-    found += [pending_refusal(e) for e in program.refuses.values() if e.file.path in files]
+    found += [pending_refusal(e) for e in program.refuses.values() if e.file.path in files and not _ran(e)]
     return [replace(d, severity="warning") for d in found]

@@ -96,5 +96,5 @@ def test_what_no_older_opset_can_say_is_refused() -> None:
     ]
     graph = helper.make_graph([made], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, (4,))])
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 18)])
-    with pytest.raises(Refused, match="ScatterND@18 cannot be converted to opset 13: .*max"):
+    with pytest.raises(Refused, match=r"ScatterND@18 cannot be converted to opset 13: .*max"):
         convert_bytes(model.SerializeToString(), 13)
