@@ -98,8 +98,8 @@ def recover_model(
     """Recovers the model at `path` and writes it to `out`, unless a node is refused: then the report lists all of them,
     and nothing is written.
 
-    Raises UsageFault for registries and policies that do not exist, or of two domains (GR821); Refused for a model that
-    says that it was built with another release (GR812).
+    Raises UsageFault for registries and policies that do not exist, of two domains (GR821), or ONNX's own (GR822);
+    Refused for a model that says that it was built with another release (GR812).
     """
     check_policy(policy)
     one = load_release(built, "--built") if isinstance(built, str) else built
@@ -107,6 +107,10 @@ def recover_model(
     if one.domain != other.domain:
         message = f"{one} and {other} are releases of different registries"
         raise UsageFault(Diagnostic("GR821", message, hint="give two releases of one domain: `ge@1.8.0=A.json`"))
+    if not one.domain or one.domain.startswith("ai.onnx"):
+        message = f"operators of {one} are ONNX's own"
+        hint = "`gerules convert MODEL --opset N` leads them to another opset"
+        raise UsageFault(Diagnostic("GR822", message, hint=hint))
     check_outputs(path, out, Options(force=force))
     progress("reading the rules")
     loaded = policy_rules(rules)

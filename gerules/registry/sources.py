@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gerules.errors import Diagnostic, GerulesError, UsageFault
+from gerules.errors import Diagnostic, GerulesError, Refused, UsageFault
 from gerules.registry.json_format import read_release
 from gerules.registry.release import Release
 
@@ -19,7 +19,8 @@ DEFAULT_DOMAIN = "ge"
 def load_release(text: str, flag: str = "") -> Release:
     """The release that a word of the command line means. `flag` is how messages call its place.
 
-    Raises UsageFault (GR221 to GR223) for a word that means nothing, Refused for a file that is no registry.
+    Raises UsageFault (GR221, GR223) for a word that means nothing, Refused for a file that is not there (GR222) or is no
+    registry.
     """
     shown = f"{flag} {text}".strip()
     named = _NAMED.fullmatch(text)
@@ -39,7 +40,7 @@ def _file(path: Path, domain: str, version: str | None, shown: str) -> Release:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         hint = "a registry is a JSON file, `ge@1.8.0=A.json`, or ONNX's at an opset, `onnx:13`"
-        raise UsageFault(Diagnostic("GR222", f"{shown}: {path} {what}", file=str(path), hint=hint))
+        raise Refused(Diagnostic("GR222", f"{shown}: {path} {what}", file=str(path), hint=hint))
     if version is None:
         found = _RELEASE.search(path.stem)
         version = found[0] if found else ""

@@ -112,7 +112,7 @@ def test_diff_of_onnx() -> None:
     [
         (("onnx:99", "onnx:13"), "GR223", 2),
         (("onnx:13", "foo:1"), "GR223", 2),
-        (("none.json", "onnx:13"), "GR222", 2),
+        (("none.json", "onnx:13"), "GR222", 1),
         (("{bad}", "onnx:13"), "GR204", 1),
         (("{kind}", "onnx:13"), "GR206", 1),
         (("{text}", "onnx:13"), "GR202", 1),

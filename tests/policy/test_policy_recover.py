@@ -348,6 +348,41 @@ def test_registries_of_two_domains(tmp_path: Path) -> None:
     assert caught.value.diagnostics[0].code == "GR821"
 
 
+def test_onnx_is_converted_and_not_recovered(tmp_path: Path) -> None:
+    with pytest.raises(UsageFault) as caught:
+        recover_model(tmp_path / "m.onnx", tmp_path / "o.onnx", "onnx:12", "onnx:13")
+    assert caught.value.diagnostics[0].code == "GR822"
+
+
+def test_a_rule_gives_an_attribute(tmp_path: Path) -> None:
+    built, runtime = operator(), operator(attributes=(("k", "ListInt", None),))
+    assert run(tmp_path, model([node("a")]), built, runtime)[0].refusals
+    rules = 'opset t 2.0.0\nfact k: gives(t.Foo, "k", "[1, 2]")\n'
+    _, out = run(tmp_path, model([node("a")]), built, runtime, rules=rules)
+    assert settings(only(out)) == {"k": [1, 2]}
+    wrong = rules.replace("[1, 2]", "many")
+    assert "many is no ListInt" in run(tmp_path, model([node("a")]), built, runtime, rules=wrong)[0].refusals[0].message
+
+
+def test_what_asks_for_nothing_may_go(tmp_path: Path) -> None:
+    """Conv2D's offset of zero, which `safe_defaults.csv` names, is dropped though it is set; another one is refused."""
+    built = of(operator("Conv2D", attributes=(("offset_x", "Int", 0),)), domain="ge")
+    runtime = of(operator("Conv2D"), domain="ge", version="2.0.0")
+    for value, refused in ((0, False), (1, True)):
+        one = model([node("a", op="Conv2D", domain="ge", offset_x=value)], domain="ge")
+        report, out = run(tmp_path, one, built, runtime)
+        assert bool(report.refusals) == refused
+        assert refused or not only(out).attribute
+
+
+def test_a_deny_of_the_user(tmp_path: Path) -> None:
+    rules = 'deny mine: "{n} has too much" when node(n, f), written(n, "k")\n'
+    report, _ = run(
+        tmp_path, model([node("a", k=1)]), operator(attributes=(K,)), operator("Foo", "x w?", (K,)), rules=rules
+    )
+    assert [r.message for r in report.refusals] == ["n has too much"]
+
+
 def test_one_definition_is_derived_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gerules.policy import judging
 

@@ -300,9 +300,10 @@ def test_words_of_the_command_line(tmp_path: Path) -> None:
     ],
 )
 def test_words_that_mean_nothing(word: str, code: str) -> None:
-    with pytest.raises(UsageFault) as caught:
+    with pytest.raises(GerulesError) as caught:
         load_release(word)
     assert caught.value.diagnostics[0].code == code
+    assert isinstance(caught.value, UsageFault) == (code != "GR222"), "a file that is missing is no slip of the pen"
 
 
 def test_onnx_as_a_release() -> None:
