@@ -12,7 +12,7 @@ from functools import cache
 
 from gerules.static import elements, extents, lists, shapes, windows
 from gerules.static.host import FUNCTIONS, HostFunction, host
-from gerules.static.values import Unknown, Value
+from gerules.static.values import TensorView, Unknown, Value
 
 __all__ = ["HostFunction", "extents", "host", "known_functions", "lists", "shapes", "shipped_functions", "windows"]
 
@@ -43,6 +43,17 @@ def lowest(t: str) -> Value:
 def highest(t: str) -> Value:
     """The largest finite value."""
     return _limit(t, 1)
+
+
+@host("constant(x: value) -> bool")
+def constant(x: TensorView) -> Value:
+    """Whether the contents of a tensor are known before the graph runs, as numbers."""
+    entries = x.info.entries
+    return (
+        x.constant is not None
+        or x.info.constant_text is not None
+        or (entries is not None and all(d is not None and d.value is not None for d in entries))
+    )
 
 
 @host("element_type(word: str) -> dtype")
