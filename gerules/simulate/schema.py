@@ -128,6 +128,10 @@ def schema_body(schema: OperatorSchema, opset: int, node: onnx.NodeProto, operan
     if raw.has_function:
         return bytes(raw.function_body.SerializeToString())
     if raw.has_context_dependent_function:
+        node = onnx.NodeProto.FromString(node.SerializeToString())
+        for place, value in enumerate(operands):
+            if value is None:
+                node.input[place] = ""
         types = [operand_type(v).SerializeToString() for v in operands]
         return bytes(raw.get_context_dependent_function(node.SerializeToString(), types)) or None
     return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gerules.simulate.kernel import REFERENCE, Kernel, NodeSpec, Run, kernel
-from gerules.simulate.kernels.ordered import ordered_matmul, wide
+from gerules.simulate.kernels.ordered import ordered_matmul, per_channel, wide
 from gerules.simulate.kernels.quantize import requantize
 from gerules.simulate.kernels.windows import Geometry, columns, geometry, pad_for, shifted
 from gerules.simulate.values import Array, Value
@@ -22,7 +22,7 @@ def conv(spec: NodeSpec) -> Kernel:
         x, w = operands[0], operands[1]
         y = convolve(wide(x), wide(w), spec)
         if len(operands) > 2 and operands[2] is not None:
-            y += wide(operands[2]).reshape(1, -1, *[1] * (x.ndim - 2))
+            y += per_channel(wide(operands[2]), y.shape[1], x.ndim)
         return (y.astype(x.dtype, copy=False),)
 
     return compute
@@ -94,7 +94,7 @@ def conv_transpose(spec: NodeSpec) -> Kernel:
         run_it = _gathered if spec.mode == REFERENCE else _scattered
         y = run_it(wide(x), wide(w), group, place)
         if len(operands) > 2 and operands[2] is not None:
-            y = y + wide(operands[2]).reshape(1, -1, *[1] * (x.ndim - 2))
+            y = y + per_channel(wide(operands[2]), y.shape[1], x.ndim)
         return (y.astype(x.dtype, copy=False),)
 
     return compute

@@ -188,11 +188,16 @@ def prelu(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x, slope = operands
+        if per_channel and slope.size > 1 and (x.ndim < 2 or slope.shape != x.shape[1:2]):
+            raise ValueError(f"a slope {list(slope.shape)} for {list(x.shape)}")
         if per_channel and slope.size > 1:
             slope = slope.reshape(-1, *[1] * (x.ndim - 2))
         elif per_channel:
             slope = slope.reshape(())
-        return (np.where(x < 0, x * slope, x).astype(x.dtype, copy=False),)
+        y = np.where(x < 0, x * slope, x).astype(x.dtype, copy=False)
+        if y.shape != x.shape:
+            raise ValueError(f"a slope {list(slope.shape)} does not fit {list(x.shape)}")
+        return (y,)
 
     return compute
 

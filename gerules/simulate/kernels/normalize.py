@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gerules.simulate.kernel import REFERENCE, Kernel, NodeSpec, Run, kernel
-from gerules.simulate.kernels.ordered import Summation, summation, wide
+from gerules.simulate.kernels.ordered import Summation, per_channel, summation, wide
 from gerules.simulate.values import Array, Value, numpy_type_of_number
 
 
@@ -39,7 +39,11 @@ def batch_normalization(spec: NodeSpec) -> Kernel:
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = wide(operands[0])
         scale, bias, mean, variance = (v.astype(x.dtype, copy=False) for v in operands[1:5])
+        if x.ndim < 2:
+            raise ValueError(f"rank {x.ndim}: there have to be a batch and channels")
         shape = (1, -1, *[1] * (x.ndim - 2)) if spatial else (1, *x.shape[1:])
+        if spatial and any(v.shape != x.shape[1:2] for v in operands[1:5]):
+            raise ValueError(f"scale, bias, mean and variance have one entry for each of {x.shape[1]} channels")
         extra: list[Value] = []
         if training:
             axes = (0, *range(2, x.ndim)) if spatial else (0,)
@@ -68,10 +72,9 @@ def instance_normalization(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = wide(operands[0])
-        shape = (1, -1, *[1] * (x.ndim - 2))
         y = _normalised(x, tuple(range(2, x.ndim)), epsilon, total)
-        y = y * wide(operands[1]).reshape(shape) + wide(operands[2]).reshape(shape)
-        return (y.astype(operands[0].dtype, copy=False),)
+        scale, bias = (per_channel(wide(v), x.shape[1], x.ndim) for v in operands[1:3])
+        return ((y * scale + bias).astype(operands[0].dtype, copy=False),)
 
     return compute
 
@@ -120,13 +123,11 @@ def group_normalization(spec: NodeSpec) -> Kernel:
         y = _normalised(parts, tuple(range(2, parts.ndim)), epsilon, total)
         scale, bias = wide(operands[1]), wide(operands[2])
         if per_group:
-            shape: tuple[int, ...] = (1, groups, *[1] * (parts.ndim - 2))
-            y = y * scale.reshape(shape) + bias.reshape(shape)
+            y = y * per_channel(scale, groups, parts.ndim) + per_channel(bias, groups, parts.ndim)
         else:
-            shape = (1, -1, *[1] * (x.ndim - 2))
-            y = wide(y.reshape(x.shape).astype(operands[0].dtype, copy=False)) * scale.reshape(shape) + bias.reshape(
-                shape
-            )
+            channels = x.shape[1]
+            y = wide(y.reshape(x.shape).astype(operands[0].dtype, copy=False))
+            y = y * per_channel(scale, channels, x.ndim) + per_channel(bias, channels, x.ndim)
         return (y.reshape(x.shape).astype(operands[0].dtype, copy=False),)
 
     return compute
@@ -138,6 +139,8 @@ def mean_variance_normalization(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = wide(operands[0])
+        if any(not -x.ndim <= a < x.ndim for a in axes):
+            raise ValueError(f"axes {list(axes)} of rank {x.ndim}")
         found = tuple(a % x.ndim for a in axes)
         mean, variance = moments(x, found, total)
         y = (x - mean) / (np.sqrt(variance) + x.dtype.type(1e-9))

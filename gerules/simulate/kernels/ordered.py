@@ -100,3 +100,10 @@ def ordered_matmul(a: Array, b: Array) -> Array:
     for k in range(1, depth):
         total = total + a[..., :, k, None] * b[..., None, k, :]
     return np.asarray(total, dtype=dtype)
+
+
+def per_channel(v: Array, channels: int, rank: int) -> Array:
+    """A vector with one entry a channel, laid along axis 1 of `rank` axes. Raises ValueError where it is none."""
+    if v.shape != (channels,):
+        raise ValueError(f"{list(v.shape)} for {channels} channels")
+    return v.reshape(1, -1, *[1] * (rank - 2))

@@ -70,7 +70,8 @@ def _with_indices(x: Array, padded: Array, place: Geometry, order: int) -> Seque
             index = np.broadcast_to(flat, best.shape).copy()
             found = np.broadcast_to(inside, best.shape).copy()
             continue
-        better = inside & ((view > best) | ~found)
+        # NaN is kept, as it is where no places are asked for.
+        better = inside & ((view > best) | ((view != view) & (best == best)) | ~found)
         best[better] = view[better]
         index[better] = np.broadcast_to(flat, best.shape)[better]
         found |= inside

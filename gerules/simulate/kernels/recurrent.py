@@ -153,6 +153,10 @@ def recurrent(spec: NodeSpec) -> Kernel:
             x = x.swapaxes(0, 1)
             initial = [None if v is None else v.swapaxes(0, 1) for v in initial]
         size = r.shape[-1]
+        if any(v is not None and v.shape != (directions, x.shape[1], size) for v in initial):
+            raise ValueError(f"an initial state is {directions} directions x {x.shape[1]} sequences x {size}")
+        if lengths is not None and lengths.shape != x.shape[1:2]:
+            raise ValueError(f"{x.shape[1]} sequences have as many lengths, not {list(lengths.shape)}")
         outputs: list[Array] = []
         finals: list[State] = []
         for k in range(directions):

@@ -55,6 +55,21 @@ def transpose(spec: NodeSpec) -> Kernel:
     return compute
 
 
+@kernel("Flatten")
+def flatten(spec: NodeSpec) -> Kernel:
+    """A matrix: the axes before `axis` are its rows, the others its columns, also where one of them has no element."""
+    axis = int(spec.get("axis", 1))
+
+    def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
+        x = operands[0]
+        if not -x.ndim <= axis <= x.ndim or (axis < 0 and spec.version < 11):
+            raise ValueError(f"axis {axis} of rank {x.ndim}")
+        at = axis + x.ndim if axis < 0 else axis
+        return (x.reshape(math.prod(x.shape[:at]), math.prod(x.shape[at:])),)
+
+    return compute
+
+
 @kernel("Squeeze")
 def squeeze(spec: NodeSpec) -> Kernel:
     stated = spec.get("axes")
