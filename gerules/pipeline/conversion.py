@@ -22,6 +22,7 @@ from gerules.graph.structure import all_graphs, bodies, constant_tensor, constan
 from gerules.pipeline.denials import Denials
 from gerules.pipeline.refusals import refusal
 from gerules.pipeline.rules import Loaded
+from gerules.pipeline.scans import scans, step_scan
 from gerules.pipeline.subject import Subject
 from gerules.registry import canonical_domain, onnx_registry
 from gerules.registry.definition import OperatorDef
@@ -178,6 +179,11 @@ class Converter:
         return stuck
 
     def _graph(self, graph: ir.Graph, path: str, outcome: Outcome) -> list[Stuck]:
+        for node in scans(graph):
+            source = self.imports.get(node, self.versions.source).get("", 0)
+            step_scan(
+                graph, node, source, self.versions.target.get("", source), self.infos, self.imports, self.names.fresh
+            )
         if all(self._passes(node) for node in graph):
             return []
         source = self.versions.source.get("", self.versions.target.get("", 1))

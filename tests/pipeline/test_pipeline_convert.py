@@ -282,3 +282,24 @@ def test_a_deny_of_the_rules_speaks_first(tmp_path: Path) -> None:
     with pytest.raises(Refused) as caught:
         convert_model(source, tmp_path / "out.onnx", 13, Options(rules=(rules,)))
     assert "tri keeps a triangle of [3, 4], and nobody does below opset 13" in str(caught.value)
+
+
+SCAN = """<ir_version: 8, opset_import: ["" : 9]>
+g (float[4] s, float[3, 4] x) => (float[4] t, float[3, 4] y) {
+   [scan] t, y = Scan <num_scan_inputs = 1, scan_input_directions = [1],
+       body = b (float[4] a, float[4] e) => (float[4] n, float[4] o) { n = Add (a, e) o = Identity (n) }> (s, x)
+}"""
+
+
+def test_a_scan_gains_and_loses_its_batch_axis() -> None:
+    model = onnx.parser.parse_model(SCAN)
+    there = convert_bytes(model.SerializeToString(), 8)
+    back = convert_bytes(there, 13)
+    feeds = {"s": X[0, 0], "x": X[1]}
+    want = run(model, feeds, reference=False)
+    for step in (there, back):
+        after = onnx.load_from_string(step)
+        onnx.checker.check_model(after, full_check=True)
+        for name, value in run(after, feeds, reference=False).items():
+            np.testing.assert_allclose(value, want[name], rtol=1e-6)
+    assert [n.op_type for n in onnx.load_from_string(there).graph.node].count("Scan") == 1
