@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gerules.pipeline.compiling import compile_model as compile_model
     from gerules.pipeline.converting import convert_model as convert_model
+    from gerules.pipeline.diffing import diff_registries as diff_registries
     from gerules.pipeline.options import Options as Options
     from gerules.pipeline.partitioning import partition_model as partition_model
+    from gerules.pipeline.recovering import recover_model as recover_model
     from gerules.pipeline.report import Report as Report
     from gerules.pipeline.rewriting import rewrite_model as rewrite_model
     from gerules.pipeline.rules import Loaded as Loaded
@@ -21,8 +23,10 @@ _HOMES = {
     "Report": "report",
     "compile_model": "compiling",
     "convert_model": "converting",
+    "diff_registries": "diffing",
     "load_rules": "rules",
     "partition_model": "partitioning",
+    "recover_model": "recovering",
     "rewrite_model": "rewriting",
 }
 

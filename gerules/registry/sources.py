@@ -19,7 +19,7 @@ DEFAULT_DOMAIN = "ge"
 def load_release(text: str, flag: str = "") -> Release:
     """The release that a word of the command line means. `flag` is how messages call its place.
 
-    Raises UsageFault (GR221, GR223) for a word that means nothing, Refused for a file that is not there (GR222) or is no
+    Raises UsageFault (GR221, GR223) for a word that means nothing, Refused for a file that is not there (GR222) or no
     registry.
     """
     shown = f"{flag} {text}".strip()
