@@ -21,7 +21,9 @@ from gerules.errors import GerulesError
 from gerules.verify.case import Case, cases_of
 from gerules.verify.mutate import Mutant, mutants
 from gerules.verify.outcome import Refutation
+from gerules.verify.pinned import pinned_plans
 from gerules.verify.trials import plan_case, run_trials
+from gerules.verify.verdict import Proof
 
 Fate = Literal["killed", "equivalent", "survivor"]
 
@@ -163,9 +165,16 @@ def _aimed(case: Case, lost: ast.Expr) -> Case:
 def _tried(case: Case, known: Knowledge, share: float, effort: Effort) -> tuple[Refutation | None, str]:
     try:
         plan = plan_case(case, known)
-        ran = run_trials(
-            plan, accepted=max(1, int(effort.trials * share)), seed=effort.seed, most=max(1, int(effort.draws * share))
-        )
+        wanted, most = max(1, int(effort.trials * share)), max(1, int(effort.draws * share))
+        plans = pinned_plans(plan)
+        for near in plans:
+            ran = run_trials(near, accepted=wanted, seed=effort.seed, most=most // (2 * len(plans)))
+            if ran.refutation is not None:
+                return (
+                    ran.refutation,
+                    f"{ran.drawn} draw{'' if ran.drawn == 1 else 's'} near an example of {case.label}",
+                )
+        ran = run_trials(plan, accepted=wanted, seed=effort.seed, most=most)
     except GerulesError as fault:
         return None, fault.diagnostics[0].message
     if ran.refutation is not None:
@@ -190,7 +199,7 @@ def proof_of(cases: Sequence[Case], known: Knowledge, lost: ast.Expr | None) -> 
         return "what is lost follows from the other conditions"
     scopes: dict[str, None] = {}
     for case in cases:
-        proof = prove.prove(case, known)
+        proof = _prove(case, known)
         if proof.status not in ("proved", "proved bounded"):
             return ""
         scopes[f"{proof.status}: {proof.scope}"] = None
@@ -198,7 +207,15 @@ def proof_of(cases: Sequence[Case], known: Knowledge, lost: ast.Expr | None) -> 
 
 
 def _vacuous(case: Case, known: Knowledge) -> bool:
+    proof = _prove(case, known)
+    return proof.status == "unknown" and proof.reason.startswith("vacuous")
+
+
+def _prove(case: Case, known: Knowledge) -> Proof:
+    """A mutant may say what no rule should (a step of 0): a prover that trips over it proves nothing."""
     from gerules.verify import prove
 
-    proof = prove.prove(case, known)
-    return proof.status == "unknown" and proof.reason.startswith("vacuous")
+    try:
+        return prove.prove(case, known)
+    except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError, AttributeError) as fault:
+        return Proof("unknown", reason=f"{type(fault).__name__}: {fault}")

@@ -15,7 +15,10 @@ import numpy as np
 from gerules.errors import Diagnostic, GerulesError
 from gerules.simulate.faults import SimulationFault
 from gerules.verify.judge import differ
+from gerules.verify.outcome import Refutation, Refuted
+from gerules.verify.plan import CasePlan
 from gerules.verify.sides import Array, Side, run_side
+from gerules.verify.source import SmallSource
 from gerules.verify.stored import Stored, parse_line, shown, text_of
 from gerules.verify.witness import Witness, from_json, unreadable
 
@@ -133,6 +136,21 @@ def replay(path: str | Path) -> Replay:
         except (json.JSONDecodeError, UnicodeDecodeError) as fault:
             raise unreadable(str(path), f"this is no witness: {fault}") from None
     return _replay_pair(path)
+
+
+def from_model(plan: CasePlan, model: object, draws: int = 600) -> Refutation | None:
+    """A refutation in the neighbourhood of what the prover found: sizes of its model for dimensions and numbers of the
+    rule's names, the rest small. None where none of the draws refutes; then the model does not replay."""
+    from gerules.verify.pinned import Pins, PinnedPlan, pinned_plans
+
+    values = {n: v for n, v in model.items() if isinstance(v, int)} if isinstance(model, Mapping) else {}
+    near = PinnedPlan(plan.case, plan.known, plan.context, plan.words, plan.samples, pins=Pins({}, values))
+    for place, candidate in enumerate((near, *pinned_plans(plan), plan)):
+        for number in range(draws if place == 0 else draws // 2):
+            outcome = candidate.trial(SmallSource(number))
+            if isinstance(outcome, Refuted):
+                return outcome.refutation
+    return None
 
 
 # ------------------------------------------------------------------------------------------------------------ a pair
