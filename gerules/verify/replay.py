@@ -141,7 +141,7 @@ def replay(path: str | Path) -> Replay:
 def from_model(plan: CasePlan, model: object, draws: int = 600) -> Refutation | None:
     """A refutation in the neighbourhood of what the prover found: sizes of its model for dimensions and numbers of the
     rule's names, the rest small. None where none of the draws refutes; then the model does not replay."""
-    from gerules.verify.pinned import Pins, PinnedPlan, pinned_plans
+    from gerules.verify.pinned import PinnedPlan, Pins, pinned_plans
 
     values = {n: v for n, v in model.items() if isinstance(v, int)} if isinstance(model, Mapping) else {}
     near = PinnedPlan(plan.case, plan.known, plan.context, plan.words, plan.samples, pins=Pins({}, values))
