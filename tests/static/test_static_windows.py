@@ -64,7 +64,7 @@ def test_rounding_down_with_these_pads_is_rounding_up(n: int, k: int, s: int, b:
         return
     wanted = [i for i in range(0, n + b, s) if i == 0 or i <= -(-(n + b + a - reach) // s) * s]
     try:
-        low, high = ceil_pads((1, 1, n), (k,), (s,), (b, a), (d,))
+        low, high = ints(ceil_pads((1, 1, n), (k,), (s,), (b, a), (d,)))
     except Unknown:  # a pad as large as the kernel
         return
     assert (n + low + high - reach) // s + 1 == len(wanted)
@@ -76,11 +76,11 @@ def test_chunks_are_those_of_numpy(extent: int, parts: int) -> None:
     each = -(-extent // parts)
     if extent - each * (parts - 1) < 0:
         return
-    made = chunks(extent, parts)
+    made = ints(chunks(extent, parts))
     assert sum(made) == extent and max(made) == made[0] and len(made) == parts
 
 
 @given(st.integers(1, 6), st.integers(0, 9), st.integers(0, 9))
 def test_around_is_numpys_wrap(extent: int, low: int, high: int) -> None:
     x = np.arange(extent)
-    assert list(x[list(wrapped(extent, low, high))]) == list(np.pad(x, (low, high), mode="wrap"))
+    assert list(x[ints(wrapped(extent, low, high))]) == list(np.pad(x, (low, high), mode="wrap"))
