@@ -54,6 +54,11 @@ def test_values(text: str, expected: object) -> None:
     assert found == expected
 
 
+def ints(made: object) -> list[int]:
+    assert isinstance(made, tuple)
+    return [int(v) for v in made]
+
+
 @given(
     st.integers(1, 12), st.integers(1, 5), st.integers(1, 4), st.integers(0, 4), st.integers(0, 4), st.integers(1, 3)
 )
