@@ -130,15 +130,35 @@ def _write(path: Path, data: bytes, flag: str) -> None:
 
 
 def _replay(flags: Mapping[str, Any]) -> int:
-    from gerules.verify.replay import replay_file
+    from gerules.verify.replay import replay
 
-    found = replay_file(flags["replay"])
+    found = replay(flags["replay"])
     if flags["as_json"]:
         click.echo(json.dumps(found.data(), indent=1, ensure_ascii=False))
     else:
-        click.echo(found.text())
+        click.echo(found.text)
     return int(Exit.DIFFERENCE if found.differs else Exit.DONE)
 
 
 def _mutate(flags: Mapping[str, Any]) -> int:
-    raise NotImplementedError
+    from gerules.cli.verdicts import mutation_data, render_mutation
+    from gerules.report import print_diagnostics, to_github
+    from gerules.verify.mutating import mutate_rules
+
+    with watching("mutating") as watch:
+        report = mutate_rules(
+            flags["paths"],
+            rule=flags["rule"],
+            seconds=flags["seconds"],
+            seed=flags["seed"],
+            jobs=flags["jobs"],
+            watch=watch,
+        )
+    if flags["as_json"]:
+        click.echo(json.dumps(mutation_data(report), indent=1, ensure_ascii=False))
+    elif flags["github"]:
+        click.echo(to_github(report.diagnostics()), nl=False)
+    else:
+        click.echo(render_mutation(report))
+        print_diagnostics(report.diagnostics(), sys.stderr)
+    return int(Exit.REFUSED if report.failed else Exit.DONE)

@@ -157,7 +157,7 @@ def finding(witness: Witness) -> str:
     place = int(np.ravel_multi_index(witness.index, left.shape)) if left.shape else 0
     a, b = left.values[place], right.values[place]
     where = f"element {list(witness.index)}" if left.shape else "the one element"
-    same = text_of(a).lstrip("-") == text_of(b).lstrip("-") and text_of(a) not in ("nan",)
+    same = text_of(a) == text_of(b) or {text_of(a), text_of(b)} == {"0.0", "-0.0"}
     bits = f" (bits {bits_of(a, left.dtype)} and {bits_of(b, left.dtype)})" if same and left.dtype != "str" else ""
     return f"{where} is {text_of(a)} on the left, {text_of(b)} on the right{bits}"
 
