@@ -11,6 +11,7 @@ from gerules.verify.prove.access import meaning
 from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Bool, Int
 from gerules.verify.prove.functions import floor_div
+from gerules.verify.prove.statics import literal
 from gerules.verify.prove.world import FAR, NUMBER, Beyond, Hole, Index, Leaf, Node, Skip, Tensor, whole
 
 
@@ -223,9 +224,7 @@ def _filling(app: Application) -> z3.ExprRef:
         value = app.attributes.get("value")
         if isinstance(value, Hole):
             return value.element()
-        from gerules.verify.prove.terms import literal
-
-        return getattr(value, "term", None) if hasattr(value, "term") else literal(value)  # type: ignore[return-value]
+        return getattr(value, "term", None) if hasattr(value, "term") else literal(value)
     value = app.optional(2)
     return NUMBER(z3.IntVal(0)) if value is None else _single(app, value)
 
@@ -323,7 +322,7 @@ def concat(app: Application) -> Tensor:
 
 @meaning("Split")
 def split(app: Application) -> Node:
-    """Parts of given sizes along `axis`, or equal ones (which have to divide, but for num_outputs: the last is less)."""
+    """Parts of given sizes along `axis`, or equal ones (which have to divide, but with num_outputs)."""
     x = app.tensor(0)
     if x.rank == 0:
         app.fail()

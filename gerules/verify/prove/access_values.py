@@ -1,4 +1,4 @@
-"""Meanings of operators that look at elements in ways of their own: Clip, Where, Cast, PRelu, Dropout, makers of values."""
+"""Meanings of operators that look at elements in ways of their own, and of makers of values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def scalar(app: Application, operand: Tensor) -> z3.ExprRef:
 
 @meaning("Clip")
 def clip(app: Application) -> Tensor:
-    """Min(high, Max(x, low)), as the specification defines it; a limit that is absent is left out. Attributes before 11."""
+    """Min(high, Max(x, low)), by definition; a limit that is absent is left out. Attributes before 11."""
     x = app.tensor(0)
     low: z3.ExprRef | None
     high: z3.ExprRef | None

@@ -20,7 +20,7 @@ FREELY = 2
 def axis_lists(rank: int, negative: bool) -> tuple[tuple[int, ...], ...]:
     """Lists of distinct axes, as rules may have them."""
     if rank > FREELY:
-        found = [s for s in subsets(rank)]
+        found = list(subsets(rank))
         if negative:
             found += [tuple(a - rank for a in s) for s in subsets(rank) if s]
         found += [tuple(reversed(s)) for s in subsets(rank) if len(s) == rank]
@@ -167,7 +167,7 @@ class Application:
     # -------------------------------------------------------------------------------------------------- attributes
 
     def attribute(self, name: str, options: Iterable[object] = ()) -> object:
-        """An attribute's value; one that the rule leaves open is decided among `options`, and unset too where it may."""
+        """An attribute's value; one that the rule leaves open is decided among `options`, or unset where it may be."""
         value = self.attributes.get(name)
         if isinstance(value, Hole):
             every = tuple(options)

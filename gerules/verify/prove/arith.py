@@ -7,11 +7,12 @@ where a size takes part.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import z3
 
-Int = int | z3.ArithRef
-Bool = bool | z3.BoolRef
+Int: TypeAlias = int | z3.ArithRef
+Bool: TypeAlias = bool | z3.BoolRef
 
 
 def same(a: object, b: object) -> bool:

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 import z3
 
 from gerules.verify.prove import arith
-from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.access_sums import DOT, OF_ONE, SUM, single
+from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.ring import equal_sums
 from gerules.verify.prove.values import lawful
 from gerules.verify.prove.world import ELEMENT, NUMBER, Beyond, Binder, Index, Tensor, World
-
 
 Pair = tuple[z3.ExprRef, z3.ExprRef, tuple[Bool, ...]]
 
@@ -83,6 +82,7 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
         if _by_binders(world, a, b, path, waiting):
             continue
         if _by_laws(world, a, b, path):
+            world.lawfully += 1
             continue
         if not _by_parts(world, a, b, path, waiting) and not world.proves(a == b, path):
             world.question = [*path, a != b]

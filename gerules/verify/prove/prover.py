@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import z3
 
 from gerules.dsl import ast
+from gerules.registry.definition import OperatorDef
 from gerules.verify.prove import access_parts, access_sums, access_values, access_views, arith
-from gerules.verify.prove.access import _ById
+from gerules.verify.prove.access import MEANINGS, _ById, elementwise_keys
 from gerules.verify.prove.application import Invalid
 from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.compare import same_elements, same_shapes
@@ -44,6 +46,7 @@ class Outcome:
     queries: int = 0
     held: int = 0
     generous: bool = False
+    laws: int = 0
     guards: int = 0
     named: int = 0
     assumed: dict[str, None] = field(default_factory=dict)
@@ -54,8 +57,41 @@ class Outcome:
 
 
 def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
-    """What can be proved of a case."""
+    """What can be proved of a case. Members of one form share a proof that speaks of none of them."""
+    cases = memory_of(_ById(known)).cases
+    key = (form(case, known), rlimit)
+    found = cases.get(key)
+    if isinstance(found, Proof):
+        return replace(found, queries=0)
     total = Outcome()
+    proof = attempt(case, known, rlimit, total)
+    if proof.status in ("proved", "proved bounded") and not total.laws:
+        cases[key] = proof
+    return proof
+
+
+def form(case: Case, known: Knowledge) -> object:
+    """All that a proof of the case reads, but the names of element-wise operators."""
+    params: list[object] = []
+    for name, value in sorted(case.params.items()):
+        if not isinstance(value, OperatorDef):
+            params.append((name, str(value)))
+            continue
+        signature = known.signatures.of(value)
+        definition = signature.definition
+        plain = (definition.domain, definition.name) not in MEANINGS
+        if plain and definition.key in elementwise_keys(_ById(known)) and len(case.params) == 1:
+            inputs = [(o.kind, o.type, sorted(o.types) if len(o.types) == 1 else ()) for o in signature.newest.inputs]
+            outputs = [(o.type, sorted(o.types) if len(o.types) == 1 else ()) for o in signature.newest.outputs]
+            columns = [(a.name, signature.kind(a.name), a.required, a.default) for a in signature.attributes]
+            params.append((name, str((inputs, outputs, columns))))
+        else:
+            params.append((name, definition.key))
+    return case.rule, case.direction, case.statement, tuple(params)
+
+
+def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
+    """The proof itself: rank after rank, up to one more than what is enough."""
     reached = -1
     bound = 1
     ranks = 0
@@ -70,6 +106,7 @@ def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
         total.held += outcome.held
         total.generous = total.generous or outcome.generous
         total.assumed.update(outcome.assumed)
+        total.laws += outcome.laws
         if outcome.model is not None:
             return Proof("refuted", reason=outcome.fault, queries=total.queries, model=outcome.model)
         if outcome.beyond or outcome.undecided:
@@ -133,12 +170,11 @@ def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memor
         world = World(chooser, ranks, rlimit, memory, case.exactness == "reassociates")
         world.large = large
         chooser.position = 0
-        try:
+        with suppress(Skip):
             one(case, known, world, outcome)
-        except Skip:
-            pass
         outcome.queries += world.queries
         outcome.worlds += 1
+        outcome.laws += world.lawfully
         outcome.guards = max(outcome.guards, world.guards)
         outcome.named = max(outcome.named, len(world.named))
         outcome.assumed.update(world.assumed)

@@ -15,6 +15,8 @@ class Memory:
 
     def __init__(self) -> None:
         self.proved: dict[str, bool] = {}
+        self.cases: dict[object, object] = {}
+        """Proofs by the form of a case, which members of a class may share."""
         self._variables: dict[int, tuple[z3.ExprRef, frozenset[int]]] = {}
         self._constants: dict[int, z3.ExprRef] = {}
 

@@ -7,7 +7,7 @@ holds whatever is known. Lists have concrete lengths; what picks from them is co
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import z3
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gerules.egraph.program import Knowledge
 
 Value = object
-Axes = Bool | tuple["Axes", ...]
+Axes: TypeAlias = Bool | tuple["Axes", ...]
 WORDS: Mapping[str, Value] = {"none": None, "true": True, "false": False, "inf": float("inf")}
 
 
@@ -240,7 +240,7 @@ class Evaluator:
         if not (is_int(a) and is_int(b)):
             raise Beyond("an order of values of this kind")
         x, y = (b, a) if op in (">", ">=") else (a, b)
-        return arith.lt(x, y) if op in ("<", ">") else arith.le(x, y)  # type: ignore[arg-type]
+        return arith.lt(x, y) if op in ("<", ">") else arith.le(x, y)
 
     def equal(self, a: Value, b: Value) -> Bool:
         """Whether two static values are one. Two element types are joined: the premise that they are equal."""
@@ -254,7 +254,7 @@ class Evaluator:
                 return False
             return arith.conjunction(self.equal(x, y) for x, y in zip(a, b, strict=True))
         if is_int(a) and is_int(b):
-            return arith.eq(a, b)  # type: ignore[arg-type]
+            return arith.eq(a, b)
         if isinstance(a, Kind) or isinstance(b, Kind):
             return self._equal_kinds(a, b)
         if isinstance(a, (str, frozenset)) and isinstance(b, (str, frozenset)):
@@ -304,7 +304,7 @@ class Evaluator:
         if isinstance(value, str) and isinstance(container, frozenset):
             return value in container
         if is_int(value) and isinstance(container, (frozenset, tuple)):
-            return arith.disjunction(arith.eq(value, c) for c in container)  # type: ignore[arg-type]
+            return arith.disjunction(arith.eq(value, c) for c in container)
         raise Beyond("membership of values of this kind")
 
 
@@ -331,7 +331,7 @@ def literal(value: object) -> z3.ExprRef:
 
 def _minus(a: Int, b: Int) -> Int:
     if isinstance(b, float):
-        return -b  # type: ignore[return-value]
+        return -b
     return arith.sub(a, b)
 
 
@@ -350,7 +350,7 @@ def elementwise(f: Callable[[Int, Int], Int], a: Value, b: Value) -> Value:
         raise Skip
     if not (is_int(a) and is_int(b)):
         raise Beyond("arithmetic on elements")
-    return f(a, b)  # type: ignore[arg-type]
+    return f(a, b)
 
 
 def read_field(base: Value, name: str) -> Value:

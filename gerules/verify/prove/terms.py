@@ -78,7 +78,7 @@ class Reader(Evaluator):
         return operand
 
     def condition(self, expr: ast.Expr) -> Bool:
-        """A condition of the rule, as a premise. One on element types alone is dropped: what holds without it, holds."""
+        """A condition of the rule, as a premise. One on element types alone may be dropped."""
         if isinstance(expr, ast.Bind) or (isinstance(expr, ast.Call) and self.head(expr) is not None):
             self.side(expr)
             return True
@@ -296,7 +296,7 @@ class Reader(Evaluator):
                 return self._listed(kind, terms)
             return Tensor(kind, (len(value),), lambda i: self._chosen(value, i), contents=value)
         if is_int(value):
-            return Tensor(kind, (), lambda i: NUMBER(value), contents=(value,), uniform=NUMBER(value))  # type: ignore[arg-type]
+            return Tensor(kind, (), lambda i: NUMBER(value), contents=(value,), uniform=NUMBER(value))
         if isinstance(value, Hole):
             if value.kind in ("ints", "floats") or value.decided:
                 raise Beyond(f"what {value.name} holds as a constant")
@@ -313,7 +313,7 @@ class Reader(Evaluator):
     def _chosen(entries: tuple[object, ...], index: tuple[arith.Int, ...]) -> z3.ExprRef:
         found: arith.Int = 0
         for place, entry in reversed(list(enumerate(entries))):
-            found = arith.ite(arith.eq(index[0], place), entry, found)  # type: ignore[arg-type]
+            found = arith.ite(arith.eq(index[0], place), entry, found)
         return NUMBER(found)
 
     @staticmethod
@@ -339,7 +339,7 @@ class Reader(Evaluator):
                     self.env[item.id] = self.world.integer(item.id)
                 values.append(self.env[item.id])
             leaf.decide(1, (len(values),))
-            leaf.contents = tuple(values)  # type: ignore[arg-type]
+            leaf.contents = tuple(values)
         elif not isinstance(first, ast.Name):
             raise Beyond("a constant of this form on the left")
         else:
@@ -356,7 +356,7 @@ class Reader(Evaluator):
             self.bind(name, Element(term))
         else:
             held = self.value(value)
-            term = held.term if isinstance(held, Element) else NUMBER(held) if is_int(held) else literal(held)  # type: ignore[arg-type]
+            term = held.term if isinstance(held, Element) else NUMBER(held) if is_int(held) else literal(held)
         if [n for n in free_names(shape) if n not in self.env] or shape == ast.Name("_"):
             leaf = self.world.leaf("splat", kind)
             extents: tuple[arith.Int, ...] = leaf.shape
@@ -461,8 +461,12 @@ class Reader(Evaluator):
             isinstance(item, ast.Call)
             and item.head in (ast.Name("const"), ast.Name("dims"))
             and not isinstance(item.operands[0], (ast.Name, ast.ListExpr))
-            and any(n not in self.env for n in free_names(item.operands[0]))
+            and any(n not in self.env or self._undecided(n) for n in free_names(item.operands[0]))
         )
+
+    def _undecided(self, name: str) -> bool:
+        held = self.env.get(name)
+        return isinstance(held, Contents) and not held.leaf.decided
 
     def _axes_first(self, item: ast.Expr, operands: Sequence[Operand]) -> None:
         """Decides the lists of axes that a constant is computed from."""

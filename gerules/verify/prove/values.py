@@ -8,14 +8,14 @@ Elements of tensors and constants of the rule are any value. So `x * 1 = x` is s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import z3
 
 from gerules.verify.prove.statics import literal
 from gerules.verify.prove.world import BELOW, ELEMENT, NOT_ABOVE, NUMBER, World
 
-Term = z3.ExprRef
+Term: TypeAlias = z3.ExprRef
 ROUND: Final = z3.RNE()
 
 _WIDTHS: Final = {f"{sign}{bits}": bits for sign in "iu" for bits in (2, 4, 8, 16, 32, 64)}

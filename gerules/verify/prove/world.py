@@ -281,6 +281,8 @@ class World:
         self.binders: dict[int, Binder] = {}
         self.opaque: list[Opaque] = []
         self.laws = 0
+        self.lawfully = 0
+        """How often a law of elements was of use."""
         self.lawful: Kind | None = None
         """The element type that laws of elements were needed for, and what may be premised of types."""
         self.admitted: dict[int, frozenset[str]] = {}
