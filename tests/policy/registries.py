@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from gerules.pipeline.diffing import Rules, compare, policy_rules
-from gerules.policy.carry import Carrier, carrier
-from gerules.policy.judging import FAILURES, POLICIES
+from gerules.policy import Policy
+from gerules.policy.carry import Carrier
+from gerules.policy.judging import FAILURES, POLICIES, REPAIRS, SIGNATURE
 from gerules.registry.json_format import parse_release
 from gerules.registry.release import Body, Literal, Port, Release, ReleaseAttribute, ReleaseOperator
 
@@ -41,8 +42,14 @@ def rules() -> Rules:
     return policy_rules()
 
 
+@cache
+def decided() -> Policy:
+    """The shipped policy, compiled once."""
+    return Policy(rules().program, (SIGNATURE, REPAIRS))
+
+
 def between(built: Release, runtime: Release, policy: str = "default") -> Carrier:
-    return carrier(rules().program, rules().rulesets, policy, built, runtime)
+    return Carrier(decided(), policy, built, runtime, rules().program)
 
 
 def operator(

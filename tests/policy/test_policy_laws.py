@@ -92,7 +92,7 @@ def trimmed(node: NodeForm) -> NodeForm:
     return replace(node, inputs=tuple(flat))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from(["default", "ge", "strict"]))
 def test_what_was_recovered_needs_nothing_more(data: st.DataObject, policy: str) -> None:
     one = data.draw(operators())
@@ -115,7 +115,7 @@ def test_what_was_recovered_needs_nothing_more(data: st.DataObject, policy: str)
     assert read == {first.nodes[0].outputs[i] for i in first.nodes[0].used}, "what is read is there"
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from(["default", "ge"]))
 def test_forward_and_then_backward_gives_the_same_node(data: st.DataObject, policy: str) -> None:
     large = data.draw(operators())
@@ -134,7 +134,7 @@ def test_forward_and_then_backward_gives_the_same_node(data: st.DataObject, poli
     assert trimmed(back.nodes[0]) == node
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_default_policy_keeps_every_value(data: st.DataObject) -> None:
     """An attribute that both releases have means after recovering what it meant when the graph was built."""
@@ -153,7 +153,7 @@ def test_the_default_policy_keeps_every_value(data: st.DataObject) -> None:
         assert after.attributes.get(attribute.name, attribute.default) == meant
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_classes_are_those_of_the_definition_in_words(data: st.DataObject) -> None:
     """The rule file against the definitions of the classes, written once more."""
