@@ -133,8 +133,20 @@ def schema_body(schema: OperatorSchema, opset: int, node: onnx.NodeProto, operan
             if value is None:
                 node.input[place] = ""
         types = [operand_type(v).SerializeToString() for v in operands]
-        return bytes(raw.get_context_dependent_function(node.SerializeToString(), types)) or None
+        data = bytes(raw.get_context_dependent_function(node.SerializeToString(), types))
+        return _without_idle_outputs(data) if data else None
     return None
+
+
+def _without_idle_outputs(data: bytes) -> bytes:
+    """A body made for a node that asks for few results may name others that nothing makes: those at the end go."""
+    function = onnx.FunctionProto.FromString(data)
+    made = {name for node in function.node for name in node.output} | set(function.input)
+    count = len(function.output)
+    while count and function.output[count - 1] not in made:
+        count -= 1
+    del function.output[count:]
+    return function.SerializeToString()
 
 
 def operand_type(value: Value) -> onnx.TypeProto:

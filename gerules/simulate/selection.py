@@ -25,6 +25,10 @@ _LARGEST_KEY = 256  # elements of a tensor attribute that may be part of a cache
 _CACHE_SIZE = 4096
 
 
+class NoBody(ValueError):
+    """An operator whose specification gives no body for the operands at hand."""
+
+
 class Selector:
     """Makes kernels, and remembers those that depend on their attributes alone. One per `Simulator`, or one for all
     single-node evaluations."""
@@ -91,7 +95,7 @@ class Selector:
 
         data = schema_body(schema, spec.opset, proto, operands)
         if data is None:
-            raise ValueError("the specification gives no body for these types")
+            raise NoBody("the specification gives no body for these types")
         function = ir.from_proto(onnx.FunctionProto.FromString(data))
         assert isinstance(function, ir.Function)
         opsets = dict(function.opset_imports)

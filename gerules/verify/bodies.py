@@ -9,10 +9,10 @@ import numpy as np
 from gerules.egraph.signature import RESULTS, Signature
 from gerules.egraph.texts import dtype_number
 from gerules.registry.definition import OperatorDef
-from gerules.simulate.faults import SimulationFault, node_fault
+from gerules.simulate.faults import SimulationFault, fault, node_fault
 from gerules.simulate.kernel import REFERENCE, Kernel, NodeSpec, Run
 from gerules.simulate.schema import find_schema
-from gerules.simulate.selection import Selector
+from gerules.simulate.selection import NoBody, Selector
 from gerules.simulate.values import describe, normalise
 from gerules.verify.sides import RECORDER
 
@@ -62,7 +62,10 @@ def evaluate_body(
             found = list(kernel(given, Run()))
     except SimulationFault:
         raise
+    except NoBody as error:
+        raise fault("GR411", f"{op} at opset {version}: {error}", node=op) from error
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise node_fault(op, op, ", ".join(map(describe, given)), reason) from error
-    return [*found, *[None] * (results - len(found))][:results]
+    made = [v if isinstance(v, (np.ndarray, list)) or v is None else normalise(v) for v in found]
+    return [*made, *[None] * (results - len(made))][:results]

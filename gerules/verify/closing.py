@@ -96,6 +96,8 @@ class Builder:
     """Rest -> how many of its operands the other side has room for."""
     present: Mapping[str, bool] = field(default_factory=dict)
     """Variables that conditions say are there, or absent."""
+    limits: Mapping[str, OperatorDef] = field(default_factory=dict)
+    """Operators (by constructor) of which one definition alone is meant, for the element types that it admits."""
     names: dict[str, Bound] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     conditions: list[ast.Expr] = field(default_factory=list)
@@ -541,6 +543,11 @@ class Builder:
             self.types.join(("t", operand), key)
             if formal.types:
                 self.types.limit(key, formal.types)
+            own = self.limits.get(signature.constructor)
+            if own is not None and own.inputs:
+                # Bodies hold constants in single precision: that is the type that they are written for.
+                types = own.inputs[min(place, len(own.inputs) - 1)].types
+                self.types.limit(key, frozenset(("f32",)) if "f32" in types else types)
         for place, output in enumerate(outputs):
             formals = definition.outputs
             formal = formals[min(place, len(formals) - 1)]
@@ -555,7 +562,8 @@ class Builder:
             if attribute.required:
                 self.types.join(("c", column), self.variable(node, free[0], 0, "o"))
             elif free[0].types:
-                self.types.limit(("c", column), free[0].types)
+                single = signature.constructor in self.limits and "f32" in free[0].types
+                self.types.limit(("c", column), frozenset(("f32",)) if single else free[0].types)
 
     @staticmethod
     def variable(node: int, formal: Operand, place: int, side: str = "i") -> object:

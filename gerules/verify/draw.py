@@ -40,7 +40,7 @@ from gerules.verify.palette import SIZES, SPECIAL, table
 from gerules.verify.proposals import Proposals
 from gerules.verify.samples import Sample, Samples
 from gerules.verify.source import Source
-from gerules.verify.words import Words
+from gerules.verify.words import Words, is_flag, stated_rank
 
 ILL_TYPED = "ill-typed"
 
@@ -315,10 +315,14 @@ class Drawer:
 
     def shape(self, state: State, index: int, listed: bool) -> tuple[int, ...]:
         propose = state.propose
+        step = self.layout.steps[index]
+        stated = _stated_rank(step) if isinstance(step, (DrawLeaf, DrawHeld)) else None
         sampled = self.sampled_shape(state, index)
         hinted = self.hint(state, index, "shape", "rank", "size", "extent") if sampled is None else None
         if sampled is not None:
             shape = sampled
+        elif hinted is None and stated is not None:
+            shape = () if stated == 0 else (propose.length() if listed else propose.extent(),)
         elif hinted is None:
             shape = propose.shape(listed)
         else:
@@ -364,7 +368,8 @@ class Drawer:
                 return (text or None) if kind == "dtype" else parse_value(kind, text)
         hinted = self.hint(state, index, "content", "length")
         if hinted is not None:
-            return state.propose.hinted(*hinted, kind)
+            value = state.propose.hinted(*hinted, kind)
+            return float(np.float32(value)) if kind == "float" and isinstance(value, (int, float)) else value
         if not attribute.required and source.below(2) == 0:
             return default_value(kind, attribute)
         return self.free(state, step)
@@ -373,6 +378,9 @@ class Drawer:
         source, propose = state.source, state.propose
         match step.kind:
             case "int":
+                newest = step.signature.newest
+                if is_flag(newest.domain, newest.name, int(newest.since), step.attribute.name):
+                    return source.below(2)
                 return propose.whole()
             case "float":
                 return propose.real()
@@ -468,6 +476,14 @@ class Drawer:
             return as_array(value, dtype)
         except (Unknown, OverflowError, ValueError, TypeError) as error:
             raise Reject(f"no constant: {error}") from None
+
+
+def _stated_rank(step: DrawLeaf | DrawHeld) -> int | None:
+    """The rank that the documentation of an operand states, where it does."""
+    if step.signature is None or step.formal is None:
+        return None
+    newest = step.signature.newest
+    return stated_rank(newest.domain, newest.name, int(newest.since), newest.inputs.index(step.formal))
 
 
 def _fault(fault: SimulationFault) -> str:

@@ -111,7 +111,10 @@ def guide(layout: Layout, steps: Sequence[Step], texts: Sequence[str], context: 
         _types(layout, steps, texts),
         places,
         nodes,
-        any(not {s.definition.key, s.newest.key}.isdisjoint(context.classes.get("SizedByContents", ())) for _, s in nodes),
+        any(
+            not {s.definition.key, s.newest.key}.isdisjoint(context.classes.get("SizedByContents", ()))
+            for _, s in nodes
+        ),
     )
 
 

@@ -25,7 +25,7 @@ from gerules.verify.closing import Builder, Impossible, unfit
 from gerules.verify.draw import ILL_TYPED, Drawer, Reject, State
 from gerules.verify.hints import guide
 from gerules.verify.judge import differ
-from gerules.verify.layout import Layout, NodeAt, TensorAt
+from gerules.verify.layout import Layout, NodeAt, RestOf, TensorAt
 from gerules.verify.outcome import Accepted, Outcome, Refutation, Refuted, Rejected
 from gerules.verify.right import Make, Right
 from gerules.verify.samples import Samples
@@ -60,8 +60,9 @@ class CasePlan:
 
     @property
     def finite(self) -> bool:
-        """Whether elements are finite numbers of moderate size: all that such a rule speaks of."""
-        return self.case.exactness in ("finite", "reassociates")
+        """Whether elements are finite numbers of moderate size: all that such a rule speaks of. A definition may be
+        computed by steps that overflow where the operator's own kernel does not."""
+        return self.case.exactness in ("finite", "reassociates", "defines")
 
     def trial(self, source: Source) -> Outcome:
         """One draw. It is rejected where the left side has no value on it; a right side that has none is a
@@ -115,6 +116,9 @@ class CasePlan:
         for name, bound in ready.layout.names.items():
             if isinstance(bound, TensorAt):
                 operands[name] = state.tensors[bound.number]  # type: ignore[assignment]
+            elif isinstance(bound, RestOf):
+                # What a rest carries is told by its attributes; its operands have names of their own.
+                statics.update({a: state.columns[c.number] for a, c in bound.attributes.items()})
             elif not isinstance(bound, NodeAt) and not name.startswith("held"):
                 statics[name] = state.value(bound)
         choices = tuple(state.source.choices)
@@ -162,7 +166,12 @@ class CasePlan:
             return known.signatures.of(known.ground.scope.operator(symbol, case.file))
 
         taken, room = _carried(case, resolve, known.signatures.of)
-        builder = Builder(resolve, known.signatures.of, case.params, pick, taken, room, _present(case))
+        if isinstance(case.right, ast.Call) and case.right.head == ast.Name("body"):
+            known_of = known.signatures.of
+            limits = {known_of(v).constructor: v for v in case.params.values() if isinstance(v, OperatorDef)}
+        else:
+            limits = {}
+        builder = Builder(resolve, known.signatures.of, case.params, pick, taken, room, _present(case), limits)
         root = builder.root(case.left)
         right = case.right
         if isinstance(right, ast.Bind):
@@ -190,9 +199,15 @@ class _Wanted(Exception):
 
 def plan_case(case: Case, known: Knowledge) -> CasePlan:
     """Compiles a case. Raises GerulesError where there is nothing to try: GR580 where a member lacks what the rule
-    names (the e-graph has no instance of it either), GR581 where the rule cannot be drawn, with the reason."""
+    names (the e-graph has no instance of it either), GR581 where the rule cannot be drawn, GR583 where both sides draw
+    random numbers of their own; each with the reason."""
     context = static_context(known)
     plan = CasePlan(case, known, context, Words.of(known), Samples.of(known, context))
+    drawing = context.classes.get("Random", frozenset())
+    random = next((v for v in case.params.values() if isinstance(v, OperatorDef) and v.key in drawing), None)
+    if random is not None and isinstance(case.right, ast.Call) and case.right.head == ast.Name("body"):
+        message = f"{case.label}: {random.name} draws random numbers, and its body draws others"
+        raise GerulesError(Diagnostic("GR583", message, span=case.statement.span))
     source = ReplaySource(())
     try:
         plan._layout(source)

@@ -12,6 +12,25 @@ from gerules.simulate.kernels.ordered import contraction, summation
 from gerules.simulate.values import HALF_FLOATS, Value, numpy_type_of_number
 
 
+@kernel("Attention", until=23)
+def attention(spec: NodeSpec) -> Kernel:
+    """As in onnx.reference, but that a mask of one column stretches: only since 24 a short one is padded."""
+    from gerules.simulate.reference import reference_kernel
+
+    plain = reference_kernel(spec)
+    assert plain is not None
+
+    def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
+        given = list(operands)
+        mask = given[3] if len(given) > 3 else None
+        if mask is not None and mask.ndim and mask.shape[-1] == 1:
+            past = given[4].shape[-2] if len(given) > 4 and given[4] is not None else 0
+            given[3] = np.repeat(mask, given[1].shape[-2] + past, axis=-1)
+        return plain(given, run)
+
+    return compute
+
+
 @kernel("FlexAttention", domain="ai.onnx.preview")
 def flex_attention(spec: NodeSpec) -> Kernel:
     """Q (batch, heads, length, size), K, V (batch, key heads, length, size) -> softmax(Q K') V."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gerules.simulate.kernel import Kernel, NodeSpec, Run, kernel, simple
+from gerules.simulate.kernel import REFERENCE, Kernel, NodeSpec, Run, kernel, simple
 from gerules.simulate.kernels.erf import erf
 from gerules.simulate.kernels.ordered import wide
 from gerules.simulate.values import Array, Value
@@ -165,12 +165,16 @@ def clip(spec: NodeSpec) -> Kernel:
     """Bounds from attributes below version 11, from operands (each may be absent) since. Where they cross, the upper
     one wins, as in onnxruntime and the specification's function body."""
     low, high = (spec.get("min"), spec.get("max")) if spec.version < 11 else (None, None)
+    exact = spec.mode == REFERENCE
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
         lower = operands[1] if len(operands) > 1 else low
         upper = operands[2] if len(operands) > 2 else high
         y = x
+        # By the letter a bound is a scalar; models give one of one element too.
+        if exact and any(isinstance(v, np.ndarray) and v.ndim for v in (lower, upper)):
+            raise ValueError("a bound is a scalar")
         if lower is not None:
             y = np.maximum(y, np.asarray(lower).astype(x.dtype).reshape(()))
         if upper is not None:

@@ -53,6 +53,8 @@ def _loss(x: Array, target: Array, weight: Array | None, spec: NodeSpec, total: 
         factors = np.where(ignored, x.dtype.type(0), factors)
     loss = -picked * factors
     reduction = spec.get("reduction", "mean")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"there is no reduction {reduction}")
     if reduction == "none":
         return np.asarray(loss)
     axes = tuple(range(loss.ndim))

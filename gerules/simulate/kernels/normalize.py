@@ -98,13 +98,19 @@ def layer_normalization(spec: NodeSpec) -> Kernel:
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
         values = _stashed(x, work)
+        if not -x.ndim <= axis < x.ndim:
+            raise ValueError(f"axis {axis} of rank {x.ndim}")
         axes = tuple(range(axis % x.ndim, x.ndim))
+        if any(v is not None and v.ndim > len(axes) for v in operands[1:3]):
+            raise ValueError(f"scale and bias lie along the last {len(axes)} axes")
         mean, variance = moments(values, axes, total)
         inverse = np.reciprocal(np.sqrt(variance + values.dtype.type(epsilon)))
         y = ((values - mean) * inverse).astype(x.dtype)
         y = wide(y) * wide(operands[1])
         if len(operands) > 2 and operands[2] is not None:
             y = y + wide(operands[2])
+        if y.shape != x.shape:
+            raise ValueError(f"scale and bias do not fit {list(x.shape)}")
         return (y.astype(x.dtype, copy=False), mean.astype(work), inverse.astype(work))
 
     return compute
@@ -135,7 +141,9 @@ def group_normalization(spec: NodeSpec) -> Kernel:
 
 @kernel("MeanVarianceNormalization")
 def mean_variance_normalization(spec: NodeSpec) -> Kernel:
-    axes, total = tuple(spec.get("axes") or (0, 2, 3)), summation(spec.mode)
+    axes, total = tuple(spec.get("axes", (0, 2, 3))), summation(spec.mode)
+    if not axes:
+        raise ValueError("there has to be an axis")
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = wide(operands[0])
@@ -198,6 +206,8 @@ def rms_normalization(spec: NodeSpec) -> Kernel:
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
         values = _stashed(x, work)
+        if not -x.ndim <= axis < x.ndim:
+            raise ValueError(f"axis {axis} of rank {x.ndim}")
         axes = tuple(range(axis % x.ndim, x.ndim))
         count = values.dtype.type(math.prod(x.shape[a] for a in axes))
         mean = total(np.square(values), axes, True) / count
