@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,9 +11,12 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from gerules.simulate.kernel import Kernel, NodeSpec, Run, kernel
-from gerules.simulate.values import SMALL_FLOATS, SMALL_INTEGERS, Array, Value, normalise, numpy_type_of_number
+from gerules.simulate.values import FLOATS, SMALL_FLOATS, SMALL_INTEGERS, Array, Value, normalise, numpy_type_of_number
 
 _E8M0: Final = np.dtype(ml_dtypes.float8_e8m0fnu)
+
+
+_WITHOUT_INFINITY: Final = (np.dtype(ml_dtypes.float8_e4m3fnuz), np.dtype(ml_dtypes.float8_e5m2fnuz))
 
 
 def to_small_float(x: Array, target: np.dtype[Any], saturate: bool, round_mode: str = "up") -> Array:
@@ -24,6 +28,21 @@ def to_small_float(x: Array, target: np.dtype[Any], saturate: bool, round_mode: 
         return x.astype(target)
     largest = float(ml_dtypes.finfo(target).max)  # type: ignore[no-untyped-call]  # no stubs
     return np.asarray(np.clip(x, -largest, largest)).astype(target)
+
+
+def _ends(made: Array, x: Array, target: np.dtype[Any], spec: NodeSpec) -> Array:
+    """A float outside of the range of an integer type has no defined value: the reference kernels take the nearest end,
+    so that no rule is right because a machine wraps."""
+    if spec.mode != "reference" or target.kind not in "iu" or target in SMALL_INTEGERS or not _is_float(x):
+        return made
+    ends = np.iinfo(target)
+    wide = _numbers(x).astype(np.float64)
+    made = np.where(wide <= ends.min, ends.min, np.where(wide >= ends.max, ends.max, made)).astype(target)
+    return np.where(np.isnan(wide), np.array(0, dtype=target), made)
+
+
+def _is_float(x: Array) -> bool:
+    return x.dtype.kind == "f" or x.dtype in FLOATS
 
 
 def cast_to(x: Array, target: np.dtype[Any], saturate: bool = True, round_mode: str = "up") -> Array:
@@ -58,14 +77,27 @@ def _read(x: Array, target: np.dtype[Any]) -> Array:
     return np.array(values, dtype=kind).reshape(x.shape)
 
 
+def _finite(x: Array, target: np.dtype[Any], saturate: bool, old: bool) -> Array:
+    """Before version 24 an infinity became NaN in the types of eight bits that have none, saturation or not."""
+    if not old or not saturate or target not in _WITHOUT_INFINITY:
+        return x
+    numbers = _numbers(_read(x, target)) if x.dtype.kind == "O" else _numbers(x)
+    if numbers.dtype.kind != "f":
+        return x
+    return np.where(np.isinf(numbers), numbers.dtype.type(math.nan), numbers)
+
+
 @kernel("Cast")
 def cast(spec: NodeSpec) -> Kernel:
     to = spec.attributes["to"]
     target = numpy_type_of_number(TensorProto.DataType.Value(to.upper()) if isinstance(to, str) else int(to))
     saturate, round_mode = bool(spec.get("saturate", 1)), spec.get("round_mode", "up")
 
+    old = spec.version < 24
+
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
-        return (cast_to(operands[0], target, saturate, round_mode),)
+        made = cast_to(_finite(operands[0], target, saturate, old), target, saturate, round_mode)
+        return (_ends(made, operands[0], target, spec),)
 
     return compute
 
@@ -74,8 +106,12 @@ def cast(spec: NodeSpec) -> Kernel:
 def cast_like(spec: NodeSpec) -> Kernel:
     saturate, round_mode = bool(spec.get("saturate", 1)), spec.get("round_mode", "up")
 
+    old = spec.version < 24
+
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
-        return (cast_to(operands[0], operands[1].dtype, saturate, round_mode),)
+        target = operands[1].dtype
+        made = cast_to(_finite(operands[0], target, saturate, old), target, saturate, round_mode)
+        return (_ends(made, operands[0], target, spec),)
 
     return compute
 
