@@ -103,7 +103,7 @@ def _changes(entry: Entry[ast.Rewrite], known: Knowledge) -> Iterator[tuple[Chan
 def _weaker(condition: ast.Expr, program: Program) -> Iterator[Change]:
     """The condition with one part that holds more often. A part under `not` has to hold less often instead."""
     for path, part, positive in _parts(condition):
-        for other in _relaxed(part, program) if positive else _tightened(part):
+        for other in _relaxed(part, program, whole=not path) if positive else _tightened(part):
             whole = changed(condition, path, other)
             yield Change("weaken", whole, f"`{show(whole)}` for `{show(condition)}`")
 
@@ -129,7 +129,8 @@ def _quantifier(part: ast.Expr) -> str:
     return ""
 
 
-def _relaxed(part: ast.Expr, program: Program) -> Iterator[ast.Expr]:
+def _relaxed(part: ast.Expr, program: Program, whole: bool) -> Iterator[ast.Expr]:
+    """What holds more often than a part of a condition; `whole` where the part is all of it."""
     match part:
         case ast.Logical(op="and", operands=operands):
             for number in range(len(operands)):
@@ -149,7 +150,7 @@ def _relaxed(part: ast.Expr, program: Program) -> Iterator[ast.Expr]:
             yield replace(part, right=shifted(right, -1))
         case ast.Compare(op="<=", right=right):
             yield replace(part, right=shifted(right, 1))
-        case ast.Compare(op="in", right=right):
+        case ast.Compare(op="in", right=right) if whole:
             yield from (replace(part, right=wider) for wider in _wider(right, program))
 
 

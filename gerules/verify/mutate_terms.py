@@ -123,7 +123,9 @@ class _Side:
                 continue
             if any(_absent(o) for o in (first, second)):
                 continue
-            if self.made or any(_alike(d, place) for d in definitions):
+            # A pattern that names its node has to name it before it speaks of it.
+            named = any(isinstance(n, ast.Index) for o in (first, second) for n in walk(o))
+            if self.made or (not named and any(_alike(d, place) for d in definitions)):
                 order = (*call.operands[:place], second, first, *call.operands[place + 2 :])
                 yield self.change("swap", path, replace(call, operands=order))
         if not self.made:
@@ -185,8 +187,8 @@ class _Side:
         parent = at(self.side, place[:-1]) if place else None
         if isinstance(parent, ast.Keyword) and parent.name == RESULTS:
             return
-        if isinstance(parent, ast.Index) and isinstance(parent.base, ast.Call | ast.Bind):
-            others = [value + 1, value - 1] if value else [value + 1]
+        if isinstance(parent, ast.Index) and place[-1][0] == "index" and self._is_node(parent.base):
+            others = [v for v in (value + 1, value - 1) if 0 <= v < self.results]
         elif isinstance(parent, ast.Keyword) and value in (0, 1) and isinstance(node.value, int):
             others = [1 - value, value + 1] if "axis" in parent.name else [1 - value]
         else:
@@ -194,6 +196,24 @@ class _Side:
         for other in others:
             new = ast.Unary("-", ast.Number(-other)) if other < 0 else ast.Number(other)
             yield self._around(place, new)
+
+    def _is_node(self, base: ast.Expr) -> bool:
+        if isinstance(base, ast.Name):
+            sides = (self.statement.left, self.statement.right)
+            return any(isinstance(n, ast.Bind) and n.name == base.id for side in sides for n in walk(side))
+        return isinstance(base, ast.Call | ast.Bind)
+
+    @property
+    def results(self) -> int:
+        """How many results nodes of this rule have: as many as it says, else as it takes."""
+        sides = (self.statement.left, self.statement.right)
+        found = [n for side in sides for n in walk(side)]
+        said = [
+            n.value.value
+            for n in found
+            if isinstance(n, ast.Keyword) and n.name == RESULTS and isinstance(n.value, ast.Number)
+        ]
+        return int(max(said)) if said else 2
 
     def _negated(self, path: Path) -> bool:
         above = at(self.side, path[:-1])
