@@ -1,4 +1,4 @@
-"""What older versions of an operator do not admit yet, though kernels may take it: counting from the end.
+"""What older versions of an operator do not admit yet, though kernels may take it: counting from the end, new words.
 
 Up to opset 10 most axes and indices are not negative; the specification says so by saying nothing, and from a later
 version on says that they may be. A rule that hands a negative axis to the older version is wrong, whoever runs it.
@@ -35,6 +35,7 @@ def unsigned(domain: str, op: str, since: int) -> tuple[tuple[str, ...], tuple[i
         name
         for name, attribute in now.attributes.items()
         if not _SAID.search(attribute.description)
+        and attribute.default_value.i >= 0  # one that is negative by default may be so
         and any(name in s.attributes and _SAID.search(s.attributes[name].description) for s in later)
     )
     places = tuple(
@@ -51,8 +52,36 @@ def unsigned(domain: str, op: str, since: int) -> tuple[tuple[str, ...], tuple[i
     return attributes, places
 
 
+@lru_cache(maxsize=4096)
+def later_words(domain: str, op: str, since: int) -> dict[str, frozenset[str]]:
+    """For text attributes the words that a later version quotes as values, and this one does not know."""
+    if domain:
+        return {}
+    found: dict[str, frozenset[str]] = {}
+    now = onnx.defs.get_schema(op, since, domain)
+    for name, attribute in now.attributes.items():
+        if attribute.type != onnx.defs.OpSchema.AttrType.STRING:
+            continue
+        known = attribute.description + (now.doc or "")
+        later: set[str] = set()
+        for version in onnx_registry().versions(domain, op):
+            if int(version) > since and not onnx_registry().definition(domain, op, version).deprecated:
+                schema = onnx.defs.get_schema(op, int(version), domain)
+                if name in schema.attributes:
+                    later |= set(_QUOTED.findall(schema.attributes[name].description))
+        found[name] = frozenset(word for word in later if word not in known)
+    return {name: words for name, words in found.items() if words}
+
+
+_QUOTED = re.compile(r"[`\"'](\w+)[`\"']")
+
+
 def check_signs(domain: str, op: str, since: int, attributes: Mapping[str, object], operands: Sequence[object]) -> None:
-    """Raises NodeFault where an attribute or operand is negative that must not be at this version."""
+    """Raises NodeFault where an attribute or operand is negative that must not be at this version, or an attribute a
+    word that only later versions have."""
+    for name, words in later_words(domain, op, since).items():
+        if attributes.get(name) in words:
+            raise node_fault(op, op, "", f"{name} may not be {attributes[name]} at version {since}")
     names, places = unsigned(domain, op, since)
     for name in names:
         value = attributes.get(name)

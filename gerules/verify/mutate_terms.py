@@ -40,6 +40,17 @@ def side_changes(side: ast.Expr, entry: Entry[ast.Rewrite], known: Knowledge, *,
             yield from builder.indices(path, node)
 
 
+def _members(entry: Entry[ast.Rewrite], known: Knowledge) -> dict[str, tuple[OperatorDef, ...]]:
+    """What each operator parameter stands for once the conditions on operators are decided."""
+    found: dict[str, dict[str, OperatorDef]] = {m.name: {} for m in entry.statement.over}
+    if found:
+        for params, _ in known.ground.instances(entry.statement.over, entry.statement.when, entry.file):
+            for name, value in params.items():
+                if name in found and isinstance(value, OperatorDef):
+                    found[name][value.key] = value
+    return {name: tuple(members.values()) for name, members in found.items()}
+
+
 def class_changes(entry: Entry[ast.Rewrite], known: Knowledge) -> Iterator[Change]:
     """The operator parameters of a rewrite (`over`) with one operator more: of the form of one that is in the class,
     from the smallest class around it. One that the other conditions on operators keep out is none."""
@@ -85,6 +96,7 @@ class _Side:
         self.side, self.known, self.program, self.made, self.file = side, known, program, made, entry.file
         self.statement = entry.statement
         self.params = {m.name: m.domain for m in entry.statement.over}
+        self.members = _members(entry, known)
         self.element_type_attributes = _element_type_attributes(program)
         right = entry.statement.right
         self.lone = not made and not any(self.operator(n) for n in walk(right) if isinstance(n, ast.Call))
@@ -99,7 +111,7 @@ class _Side:
         """What the head of a call may be; empty where its registry is not loaded."""
         try:
             if isinstance(call.head, ast.Name):
-                return self.program.members(self.params[call.head.id], self.file)
+                return self.members[call.head.id]
             assert isinstance(call.head, ast.Symbol)
             return self.program.resolve(call.head, self.file)
         except GerulesError:
@@ -124,7 +136,7 @@ class _Side:
             if any(_absent(o) for o in (first, second)):
                 continue
             # A pattern that names its node has to name it before it speaks of it.
-            named = any(isinstance(n, ast.Index) for o in (first, second) for n in walk(o))
+            named = any(isinstance(n, ast.Index | ast.Bind) for o in (first, second) for n in walk(o))
             if self.made or (not named and any(_alike(d, place) for d in definitions)):
                 order = (*call.operands[:place], second, first, *call.operands[place + 2 :])
                 yield self.change("swap", path, replace(call, operands=order))
@@ -254,6 +266,8 @@ class _Side:
                 assert isinstance(older, OperatorDef) and isinstance(newer, OperatorDef)
                 if older.name != definition.name or older.domain or (grows(older, newer) and not self._meant(newer)):
                     continue
+                if frozenset((older.key, newer.key)) in joined(self.known):
+                    continue
                 for this, other in ((older, newer), (newer, older)):
                     if self.known.signatures.of(this) is signature:
                         head = replace(call.head, version=self.known.signatures.of(other).definition.since)
@@ -286,6 +300,36 @@ class _Side:
                 found += 1
                 if found >= SIBLINGS:
                     return
+
+
+def joined(known: Knowledge) -> frozenset[frozenset[str]]:
+    """Pairs of versions that a rewrite without conditions says to be the same on the same operands and attributes."""
+    kept = known.kept.get("joined versions")
+    if kept is None:
+        kept = known.kept["joined versions"] = frozenset(_joined(known))
+    assert isinstance(kept, frozenset)
+    return kept
+
+
+def _joined(known: Knowledge) -> Iterator[frozenset[str]]:
+    for entry in known.program.rewrites.values():
+        left, right = entry.statement.left, entry.statement.right
+        if not isinstance(left, ast.Call) or not isinstance(right, ast.Call) or left == right:
+            continue
+        if (left.operands, left.keywords) != (right.operands, right.keywords):
+            continue
+        try:
+            for params, rest in known.ground.instances(entry.statement.over, entry.statement.when, entry.file):
+                heads = [
+                    params.get(h.id) if isinstance(h, ast.Name) else known.ground.scope.operator(h, entry.file)
+                    for h in (left.head, right.head)
+                    if isinstance(h, ast.Name | ast.Symbol)
+                ]
+                keys = [h.key for h in heads if isinstance(h, OperatorDef)]
+                if not rest and len(keys) == 2:
+                    yield frozenset(keys)
+        except GerulesError:
+            continue
 
 
 def _with(call: ast.Call, place: int, keyword: ast.Keyword) -> ast.Call:

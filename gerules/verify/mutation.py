@@ -151,7 +151,7 @@ def _first(cases: Sequence[Case], lost: ast.Expr | None, effort: Effort) -> Iter
 def _then(cases: Sequence[Case], lost: ast.Expr | None, effort: Effort) -> Iterator[tuple[Case, float]]:
     """What is tried of a mutant that nothing proves: more of the first cases, then all others."""
     for place, case in enumerate(cases):
-        share = 1.0 if place < 2 * effort.members else 0.3
+        share = 4.0 if place < 2 else 1.0 if place < 2 * effort.members else 0.3
         if lost is not None:
             yield _aimed(case, lost), share
         yield case, share
@@ -159,7 +159,25 @@ def _then(cases: Sequence[Case], lost: ast.Expr | None, effort: Effort) -> Itera
 
 def _aimed(case: Case, lost: ast.Expr) -> Case:
     """The case on those instances only that the lost condition keeps out."""
-    return replace(case, when=(*case.when, ast.Unary("not", lost)))
+    return replace(case, when=(*case.when, opposite(lost)))
+
+
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def opposite(condition: ast.Expr) -> ast.Expr:
+    """The condition that holds where this one does not, with comparisons in place of `not` as far as there are such."""
+    match condition:
+        case ast.Unary(op="not", operand=inner):
+            return inner
+        case ast.Compare(op=op) if op in _OPPOSITE:
+            return replace(condition, op=_OPPOSITE[op])
+        case ast.Logical(op=op, operands=operands):
+            return replace(condition, op="or" if op == "and" else "and", operands=tuple(map(opposite, operands)))
+        case ast.Call(head=ast.Name(id="all" | "some" as quantifier), operands=(inner,)):
+            other = ast.Name("some" if quantifier == "all" else "all")
+            return replace(condition, head=other, operands=(opposite(inner),))
+    return ast.Unary("not", condition)
 
 
 def _tried(case: Case, known: Knowledge, share: float, effort: Effort) -> tuple[Refutation | None, str]:
