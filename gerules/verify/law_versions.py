@@ -19,7 +19,7 @@ from gerules.verify.law_instances import Instance, Instances, instances_of
 from gerules.verify.layout import NodeAt, RunNode, TensorAt, default_value
 from gerules.verify.verdict import CaseVerdict
 
-MOST = 40
+MOST = 25
 """Instances for each pair of versions: there are hundreds of pairs."""
 
 
