@@ -330,9 +330,10 @@ def split(app: Application) -> Node:
     held = app.attributes.get("results")
     if isinstance(held, Hole) and not held.decided:
         held.value, held.decided = app.world.pick((1, 2, 3), "number of parts"), True
-    count = app.attribute("results")
-    if not isinstance(count, int):
+    results = app.attribute("results")
+    if not isinstance(results, int):
         raise Beyond("a number of parts that is not concrete")
+    count = results
     n = x.shape[axis]
     sizes = _sizes(app, n, count)
     if sizes is None or len(sizes) != count:

@@ -67,9 +67,14 @@ def same_elements(world: World, a: Tensor, b: Tensor) -> bool:
 def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Sequence[Bool]) -> bool:
     """Whether two elements are equal under `given`."""
     waiting: list[Pair] = [(left, right, tuple(given))]
+    descended = False
     while waiting:
         a, b, path = waiting.pop()
         if a.eq(b):
+            continue
+        if _one_choice(a, b):
+            waiting += [(x, y, path) for x, y in zip(_choice(a), _choice(b), strict=True)]
+            descended = True
             continue
         split = next((t for t in (a, b) if z3.is_app_of(t, z3.Z3_OP_ITE)), None)
         if split is not None:
@@ -84,12 +89,23 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
         if _by_laws(world, a, b, path):
             world.lawfully += 1
             continue
-        if not _by_parts(world, a, b, path, waiting) and not world.proves(a == b, path):
+        if _by_parts(world, a, b, path, waiting):
+            descended = descended or not placed(a)
+            continue
+        if not world.proves(a == b, path):
             world.question = [*path, a != b]
-            inner = not (a.eq(left) or b.eq(right)) and not (a.num_args() and b.num_args())
-            world.in_values = bool(world.binders) or inner or not (placed(a) and placed(b))
+            world.in_values = bool(world.binders) or descended or not (placed(a) and placed(b))
             return False
     return True
+
+
+def _one_choice(a: z3.ExprRef, b: z3.ExprRef) -> bool:
+    """Whether both choose by the truth of an element: then what is chosen by and from may be compared part by part."""
+    return all(z3.is_app_of(t, z3.Z3_OP_ITE) and t.arg(0).decl().name() == "truth" for t in (a, b))
+
+
+def _choice(a: z3.ExprRef) -> list[z3.ExprRef]:
+    return [a.arg(0).arg(0), a.arg(1), a.arg(2)]
 
 
 def _by_laws(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...]) -> bool:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 LOADED = (access_parts, access_sums, access_values, access_views)
 """Modules that register meanings."""
 
-WORLDS = 1500
-QUESTIONS = 500
+WORLDS = 800
+QUESTIONS = 400
 """Structures, and questions to z3, of one case and one largest rank at most: beyond, the proof ends one rank below."""
 
 
@@ -42,6 +42,9 @@ class Explodes(Exception):
 class Outcome:
     """What the structures up to some rank gave."""
 
+    operands: int = 3
+    """How many operands of a variadic operator are tried at most; `arities` tells whether any was met."""
+    arities: bool = False
     worlds: int = 0
     queries: int = 0
     held: int = 0
@@ -65,6 +68,12 @@ def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
         return replace(found, queries=0)
     total = Outcome()
     proof = attempt(case, known, rlimit, total)
+    if proof.status == "proved bounded" and total.arities:
+        # Fewer operands of variadic operators, where that lets every rank be reached.
+        fewer = Outcome(operands=2)
+        second = attempt(case, known, rlimit, fewer)
+        if second.all_ranks:
+            proof, total = second, fewer
     if proof.status in ("proved", "proved bounded") and not total.laws:
         cases[key] = proof
     return proof
@@ -95,11 +104,13 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
     reached = -1
     bound = 1
     ranks = 0
+    outcome = total
     while ranks <= bound + 1:
-        outcome = Outcome()
+        outcome = Outcome(operands=total.operands)
         try:
             explore(case, known, ranks, rlimit, memory_of(_ById(known)), outcome)
         except Explodes:
+            total.arities = total.arities or outcome.arities
             break
         total.queries += outcome.queries
         total.worlds += outcome.worlds
@@ -107,6 +118,7 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
         total.generous = total.generous or outcome.generous
         total.assumed.update(outcome.assumed)
         total.laws += outcome.laws
+        total.arities = total.arities or outcome.arities
         if outcome.model is not None:
             return Proof("refuted", reason=outcome.fault, queries=total.queries, model=outcome.model)
         if outcome.beyond or outcome.undecided:
@@ -125,6 +137,8 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
         return Proof("unknown", reason=total.undecided, queries=total.queries)
     every = reached >= bound + 1
     scope = f"all ranks (checked to {reached})" if every else f"ranks 0 to {reached}"
+    if total.arities:
+        scope += f", up to {total.operands} operands"
     status = "proved" if every else "proved bounded"
     return Proof(status, f"{scope}, all sizes", all_ranks=every, all_sizes=True, queries=total.queries)  # type: ignore[arg-type]
 
@@ -175,6 +189,7 @@ def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memor
         outcome.queries += world.queries
         outcome.worlds += 1
         outcome.laws += world.lawfully
+        outcome.arities = outcome.arities or world.variadic
         outcome.guards = max(outcome.guards, world.guards)
         outcome.named = max(outcome.named, len(world.named))
         outcome.assumed.update(world.assumed)
@@ -188,7 +203,7 @@ def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memor
 
 def one(case: Case, known: Knowledge, world: World, outcome: Outcome) -> None:
     """One structure: read the left side and the conditions, then show that the right side is the same."""
-    reader = Reader(world, known, case.file, dict(case.params), arities=3)
+    reader = Reader(world, known, case.file, dict(case.params), arities=outcome.operands)
     try:
         left = reader.side(case.left)
         conditions(reader, case.when)

@@ -17,15 +17,22 @@ class Memory:
         self.proved: dict[str, bool] = {}
         self.cases: dict[object, object] = {}
         """Proofs by the form of a case, which members of a class may share."""
-        self._variables: dict[int, tuple[z3.ExprRef, frozenset[int]]] = {}
+        self._variables: dict[int, tuple[z3.ExprRef, frozenset[int], tuple[int, ...]]] = {}
         self._constants: dict[int, z3.ExprRef] = {}
 
     def variables(self, term: z3.ExprRef) -> frozenset[int]:
         """The numbers of the constants in a term; functions of elements count as what they are applied to."""
+        return self._read(term)[1]
+
+    def ordered(self, term: z3.ExprRef) -> tuple[int, ...]:
+        """The same in the order in which they occur."""
+        return self._read(term)[2]
+
+    def _read(self, term: z3.ExprRef) -> tuple[z3.ExprRef, frozenset[int], tuple[int, ...]]:
         known = self._variables.get(term.get_id())
         if known is not None:
-            return known[1]
-        found: set[int] = set()
+            return known
+        found: dict[int, None] = {}
         seen: set[int] = set()
         waiting = [term]
         while waiting:
@@ -35,12 +42,12 @@ class Memory:
             seen.add(node.get_id())
             if z3.is_const(node):
                 if node.decl().kind() == z3.Z3_OP_UNINTERPRETED:
-                    found.add(node.get_id())
+                    found.setdefault(node.get_id())
                     self._constants[node.get_id()] = node
             else:
-                waiting += node.children()
-        result = frozenset(found)
-        self._variables[term.get_id()] = (term, result)
+                waiting += reversed(node.children())
+        result = (term, frozenset(found), tuple(found))
+        self._variables[term.get_id()] = result
         return result
 
     def named(self, number: int) -> z3.ExprRef:
@@ -167,14 +174,10 @@ class Premises:
 
     def _key(self, terms: Sequence[z3.BoolRef]) -> str:
         """The question in names of its own."""
-        names: dict[int, int] = {}
-        numbers: set[int] = set()
-        for term in terms:
-            numbers |= self.memory.variables(term)
+        numbers: dict[int, None] = {}
+        for term in reversed(terms):  # the goal first, then what was said last
+            numbers.update(dict.fromkeys(self.memory.ordered(term)))
         whole = z3.And(*terms, z3.BoolVal(True))
-        pairs = []
-        for number in sorted(numbers):
-            old = self.memory.named(number)
-            names[number] = len(names)
-            pairs.append((old, z3.Const(f"_{names[number]}", old.sort())))
+        olds = [self.memory.named(number) for number in numbers]
+        pairs = [(old, z3.Const(f"_{k}", old.sort())) for k, old in enumerate(olds)]
         return str(z3.substitute(whole, *pairs).sexpr()) if pairs else str(whole.sexpr())

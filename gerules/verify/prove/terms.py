@@ -492,6 +492,7 @@ class Reader(Evaluator):
         if not spread and not covering:
             return least
         top = max(self.arities, plain)
+        self.world.variadic = True
         total = self.world.pick(range(max(1, least), top + 1), self.world.fresh("number of operands"))
         assert isinstance(total, int)
         return total

@@ -8,6 +8,7 @@ Elements of tensors and constants of the rule are any value. So `x * 1 = x` is s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Final, TypeAlias
 
 import z3
@@ -134,8 +135,8 @@ WORK: Final[Mapping[str, Callable[..., Term]]] = {
     "Sub": _numbers(lambda a, b: a - b, lambda a, b: z3.fpSub(ROUND, a, b)),
     "Mul": _numbers(lambda a, b: a * b, lambda a, b: z3.fpMul(ROUND, a, b)),
     "Div": _numbers(None, lambda a, b: z3.fpDiv(ROUND, a, b)),
-    "Max": lambda kind, a, b: _largest(kind, a, b, False),
-    "Min": lambda kind, a, b: _largest(kind, a, b, True),
+    "Max": lambda kind, *parts: reduce(lambda a, b: _largest(kind, a, b, False), parts),
+    "Min": lambda kind, *parts: reduce(lambda a, b: _largest(kind, a, b, True), parts),
     "And": _truths(z3.And),
     "Or": _truths(z3.Or),
     "Xor": _truths(z3.Xor),

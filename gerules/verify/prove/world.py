@@ -137,7 +137,9 @@ class Leaf(Tensor):
     @property
     def shape(self) -> tuple[Int, ...]:
         if self._shape is None:
-            self.decide(self.world.pick(range(self.world.ranks + 1), "rank of " + self.name))
+            rank = self.world.pick(range(self.world.ranks + 1), "rank of " + self.name)
+            assert isinstance(rank, int)
+            self.decide(rank)
         assert self._shape is not None
         return self._shape
 
@@ -274,6 +276,8 @@ class World:
         self.choices: dict[str, object] = {}
         self.named: set[object] = set()
         self.guards = 0
+        self.variadic = False
+        """Whether a number of operands was chosen."""
         self.views = False
         self.assumed: dict[str, None] = {}
         self.memo: dict[object, tuple[object, object]] = {}
