@@ -152,6 +152,8 @@ def aspect_factors(extents: Extents, axes: Value, sizes: tuple[int, ...], policy
     if policy not in ("not_larger", "not_smaller"):
         raise Unknown(f"{show(policy)} keeps no ratio")
     factor = float(np.float32(min(each) if policy == "not_larger" else max(each)))
+    if factor <= 0:
+        raise Unknown("nothing is left")
     if any(math.floor(np.float32(n) * np.float32(factor)) != math.floor(n * factor + 0.5) for n in known):
         raise Unknown("the extents are not rounded down")
     return factors_on(rank, on, (factor,) * len(on))
@@ -165,7 +167,7 @@ def exact_factors(extents: Extents, sizes: tuple[int, ...]) -> Value:
     factors = []
     for n, size in zip((whole(n, "an extent") for n in extents), sizes, strict=True):
         factor = float(np.float32(size / n)) if n > 0 else 0.0
-        if n < 1 or factor * n != size:
+        if factor <= 0 or factor * n != size:
             raise Unknown(f"{size} / {n} is no float32")
         factors.append(factor)
     return tuple(factors)

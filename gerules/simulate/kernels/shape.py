@@ -360,3 +360,22 @@ def top_k(spec: NodeSpec) -> Kernel:
         return np.take_along_axis(x, order, axis=axis), order.astype(np.int64)
 
     return compute
+
+
+@kernel("OneHot")
+def one_hot(spec: NodeSpec) -> Kernel:
+    """Indices (any shape), a depth, (off, on) -> the indices' shape with an axis of `depth` more, on where it is the
+    index. Indices are taken as i64; negative ones count from the end, others that lie outside are nowhere."""
+    axis = int(spec.get("axis", -1))
+
+    def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
+        indices, depth, values = operands
+        count = int(depth.reshape(-1)[0])
+        places = np.asarray(indices).astype(np.int64)
+        places = np.where(places < 0, places + count, places)
+        at = axis + places.ndim + 1 if axis < 0 else axis
+        levels = np.arange(count, dtype=np.int64).reshape([-1 if a == at else 1 for a in range(places.ndim + 1)])
+        off, on = values
+        return (np.where(np.expand_dims(places, at) == levels, on, off).astype(values.dtype),)
+
+    return compute
