@@ -29,7 +29,8 @@ def semantic(name: str, since: int) -> str:
     [
         ("Add", 7, 14), ("Relu", 6, 14), ("Clip", 11, 13), ("Identity", 1, 25), ("MatMul", 1, 13), ("Cast", 6, 13),
         ("Cast", 19, 23), ("Reshape", 5, 13), ("Transpose", 1, 25), ("MaxPool", 10, 12), ("Pad", 11, 13),
-        ("Mod", 10, 28), ("Gather", 11, 13), ("Expand", 8, 13), ("Resize", 19, 19), ("Sum", 8, 13),
+        ("Mod", 10, 13), ("Gather", 1, 13), ("Expand", 8, 13), ("Resize", 19, 19), ("Sum", 8, 13),
+        ("Conv", 1, 11), ("AveragePool", 10, 11),
     ],
 )  # fmt: skip
 def test_one_meaning(name: str, older: int, newer: int) -> None:
@@ -39,10 +40,10 @@ def test_one_meaning(name: str, older: int, newer: int) -> None:
 @pytest.mark.parametrize(
     ("name", "older", "newer"),
     [
-        ("Softmax", 11, 13), ("Softmax", 1, 11), ("Flatten", 9, 11), ("Gather", 1, 11), ("Concat", 4, 11),
-        ("Sum", 6, 8),
-        ("Max", 6, 8), ("PRelu", 6, 7), ("AveragePool", 10, 11), ("AveragePool", 19, 22), ("MaxPool", 12, 22),
-        ("Conv", 1, 11), ("ConvTranspose", 1, 11), ("BatchNormalization", 14, 15), ("Pad", 18, 19), ("Resize", 18, 19),
+        ("Softmax", 11, 13), ("Softmax", 1, 11), ("Flatten", 9, 11), ("Concat", 4, 11),
+        ("Sum", 6, 8), ("Mod", 13, 28),
+        ("Max", 6, 8), ("PRelu", 6, 7), ("AveragePool", 19, 22), ("MaxPool", 12, 22),
+        ("ConvTranspose", 1, 11), ("BatchNormalization", 14, 15), ("Pad", 18, 19), ("Resize", 18, 19),
         ("ScatterND", 16, 18), ("ScatterElements", 16, 18), ("Dropout", 7, 10), ("OneHot", 9, 11),
         ("ReduceMean", 1, 11),
         ("Slice", 10, 11), ("Split", 2, 11), ("Unsqueeze", 1, 11), ("TopK", 10, 11), ("GroupNormalization", 18, 21),
