@@ -45,6 +45,8 @@ class MutationResult:
 
     rule: str
     verdicts: tuple[MutantVerdict, ...]
+    untried: str = ""
+    """Why nothing can be said of mutants, where the rule itself cannot be tried: its operators have no meaning here."""
 
     @property
     def killed(self) -> tuple[MutantVerdict, ...]:
@@ -97,13 +99,29 @@ def run_mutation(
     The result depends on the rules and on `effort` alone.
     """
     effort = Effort() if effort is None else effort
-    labels = frozenset(case.label for case in cases_of(known, entry))
+    cases = list(cases_of(known, entry))
+    untried = _untried(cases, known)
+    if untried:
+        return MutationResult(entry.full, (), untried)
+    labels = frozenset(case.label for case in cases)
     found: list[MutantVerdict] = []
     for mutant in mutants(entry, known, words):
         started = time.process_time()
         fate, how = _fate(known, entry, mutant, labels, effort)
         found.append(MutantVerdict(mutant, fate, how, time.process_time() - started))
     return MutationResult(entry.full, tuple(found))
+
+
+def _untried(cases: Sequence[Case], known: Knowledge) -> str:
+    """Why no case of a rule can be drawn; empty where one can."""
+    why = ""
+    for case in cases:
+        try:
+            plan_case(case, known)
+            return ""
+        except GerulesError as fault:
+            why = fault.diagnostics[0].message
+    return why
 
 
 def _fate(
