@@ -99,6 +99,8 @@ def as_array(value: object, dtype: object) -> np.ndarray:
         if target.kind != "O":
             raise Unknown("text is no number")
         return source.astype(object)
+    if target.kind == "O":
+        raise Unknown("a number is no text")
     with np.errstate(all="ignore"):
         array = source.astype(target)
         exact = target.kind not in "iub" or bool(np.all(array.astype(source.dtype) == source))

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gerules.simulate.kernel import Kernel, NodeSpec, Run, kernel
+from gerules.simulate.kernel import REFERENCE, Kernel, NodeSpec, Run, kernel
 from gerules.simulate.kernels.ordered import contraction, summation
 from gerules.simulate.values import HALF_FLOATS, Value, numpy_type_of_number
 
 
-@kernel("Attention", until=23)
+@kernel("Attention", until=24)
 def attention(spec: NodeSpec) -> Kernel:
-    """As in onnx.reference, but that a mask of one column stretches: only since 24 a short one is padded."""
+    """As in onnx.reference, but that below 24 a mask of one column stretches: only since then a short one is padded. By
+    the letter, numbers of heads are for operands of three axes alone, as 25 has it too."""
     from gerules.simulate.reference import reference_kernel
 
     plain = reference_kernel(spec)
@@ -22,8 +23,10 @@ def attention(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         given = list(operands)
+        if spec.mode == REFERENCE and given[0].ndim == 4 and (spec.get("q_num_heads") or spec.get("kv_num_heads")):
+            raise ValueError("numbers of heads, but operands of four axes")
         mask = given[3] if len(given) > 3 else None
-        if mask is not None and mask.ndim and mask.shape[-1] == 1:
+        if spec.version < 24 and mask is not None and mask.ndim and mask.shape[-1] == 1:
             past = given[4].shape[-2] if len(given) > 4 and given[4] is not None else 0
             given[3] = np.repeat(mask, given[1].shape[-2] + past, axis=-1)
         return plain(given, run)

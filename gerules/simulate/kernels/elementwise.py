@@ -171,6 +171,9 @@ def clip(spec: NodeSpec) -> Kernel:
         x = operands[0]
         lower = operands[1] if len(operands) > 1 else low
         upper = operands[2] if len(operands) > 2 else high
+        if spec.version < 6:  # the limits of the type itself
+            lower = np.finfo(x.dtype).min if lower is None else lower
+            upper = np.finfo(x.dtype).max if upper is None else upper
         y = x
         # By the letter a bound is a scalar; models give one of one element too.
         if exact and any(isinstance(v, np.ndarray) and v.ndim for v in (lower, upper)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gerules.simulate.kernel import Kernel, NodeSpec, Run, kernel
+from gerules.simulate.kernel import REFERENCE, Kernel, NodeSpec, Run, kernel
 from gerules.simulate.kernels.ordered import summation, wide
 from gerules.simulate.kernels.quantize import integer_limits
 from gerules.simulate.kernels.windows import Geometry, geometry, pad_for, shifted
@@ -32,7 +32,8 @@ def max_pool(spec: NodeSpec) -> Kernel:
         x = operands[0]
         place = _place(spec, x)
         padded = pad_for(x, place, _least(x.dtype))
-        if spec.results > 1 and spec.wants(1):
+        if spec.mode == REFERENCE or (spec.results > 1 and spec.wants(1)):
+            # Also where no places are asked for: which of two zeros is kept does not depend on that.
             return _with_indices(x, padded, place, order)
         views = shifted(padded, place)
         y = np.array(next(views))
