@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,9 +13,6 @@ from gerules.simulate.kernel import Kernel, NodeSpec, Run, kernel
 from gerules.simulate.values import FLOATS, SMALL_FLOATS, SMALL_INTEGERS, Array, Value, normalise, numpy_type_of_number
 
 _E8M0: Final = np.dtype(ml_dtypes.float8_e8m0fnu)
-
-
-_WITHOUT_INFINITY: Final = (np.dtype(ml_dtypes.float8_e4m3fnuz), np.dtype(ml_dtypes.float8_e5m2fnuz))
 
 
 def to_small_float(x: Array, target: np.dtype[Any], saturate: bool, round_mode: str = "up") -> Array:
@@ -77,26 +73,14 @@ def _read(x: Array, target: np.dtype[Any]) -> Array:
     return np.array(values, dtype=kind).reshape(x.shape)
 
 
-def _finite(x: Array, target: np.dtype[Any], saturate: bool, old: bool) -> Array:
-    """Before version 24 an infinity became NaN in the types of eight bits that have none, saturation or not."""
-    if not old or not saturate or target not in _WITHOUT_INFINITY:
-        return x
-    numbers = _numbers(_read(x, target)) if x.dtype.kind == "O" else _numbers(x)
-    if numbers.dtype.kind != "f":
-        return x
-    return np.where(np.isinf(numbers), numbers.dtype.type(math.nan), numbers)
-
-
 @kernel("Cast")
 def cast(spec: NodeSpec) -> Kernel:
     to = spec.attributes["to"]
     target = numpy_type_of_number(TensorProto.DataType.Value(to.upper()) if isinstance(to, str) else int(to))
     saturate, round_mode = bool(spec.get("saturate", 1)), spec.get("round_mode", "up")
 
-    old = spec.version < 24
-
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
-        made = cast_to(_finite(operands[0], target, saturate, old), target, saturate, round_mode)
+        made = cast_to(operands[0], target, saturate, round_mode)
         return (_ends(made, operands[0], target, spec),)
 
     return compute
@@ -106,11 +90,9 @@ def cast(spec: NodeSpec) -> Kernel:
 def cast_like(spec: NodeSpec) -> Kernel:
     saturate, round_mode = bool(spec.get("saturate", 1)), spec.get("round_mode", "up")
 
-    old = spec.version < 24
-
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         target = operands[1].dtype
-        made = cast_to(_finite(operands[0], target, saturate, old), target, saturate, round_mode)
+        made = cast_to(operands[0], target, saturate, round_mode)
         return (_ends(made, operands[0], target, spec),)
 
     return compute
