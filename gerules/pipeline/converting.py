@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import onnx
+import onnx.checker
+import onnx_ir as ir
 
 from gerules.errors import Diagnostic, Difference, Refused, UsageFault
 from gerules.graph import save_model
-from gerules.graph.io import reload
+from gerules.graph.external import uses_external_data
+from gerules.graph.io import MAX_MODEL_BYTES, reload, source_of, to_proto
 from gerules.pipeline.conversion import Converter
 from gerules.pipeline.options import Options
 from gerules.pipeline.report import Report
@@ -101,6 +104,8 @@ def convert_model(
     for stage, seconds in outcome.seconds.items():
         clock.add(stage, seconds)
     subject.promise(subject.model)
+    with clock.stage("check"):
+        _check(subject.model)
     original = reload(subject.model)
     verdict = judge(original, original, replace(options, validate=False), dimensions)
     if options.validate:
@@ -149,6 +154,31 @@ def convert_bytes(data: bytes, opset: int) -> bytes:
         source.write_bytes(data)
         convert_model(source, out, opset)
         return out.read_bytes()
+
+
+def _check(model: ir.Model) -> None:
+    """Raises Refused (GR813) where ONNX's checker has something against the result and nothing against the source."""
+    made, source = to_proto(model), source_of(model)
+    if uses_external_data(made) or made.ByteSize() > MAX_MODEL_BYTES:
+        return  # the checker would look for files that are not written yet
+    said = _fault(made)
+    if said is None or source is None or _fault(source.original) is not None:
+        return
+    raise Refused(
+        Diagnostic(
+            "GR813",
+            f"what was made is no valid model, though the source is one: {said}",
+            hint="this is a fault of a version rule: --disable those that took part, and report it with the model",
+        )
+    )
+
+
+def _fault(proto: onnx.ModelProto) -> str | None:
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except Exception as error:  # the checker raises several kinds
+        return " ".join(str(error).split())[:300]
+    return None
 
 
 def _ir_version(version: int | None) -> int | None:
