@@ -36,7 +36,7 @@ from gerules.verify.layout import (
     TensorAt,
     default_value,
 )
-from gerules.verify.palette import SIZES, SPECIAL, table
+from gerules.verify.palette import EDGE, SIZES, SPECIAL, table
 from gerules.verify.proposals import Proposals
 from gerules.verify.samples import Sample, Samples
 from gerules.verify.source import Source
@@ -120,6 +120,8 @@ class Drawer:
     words: Words
     samples: Samples
     finite: bool = False
+    regroups: bool = False
+    """Whether sums may be regrouped: then elements are small whole numbers, whose sums are exact."""
     _compiled: dict[int, Callable[[Mapping[str, object]], object]] = field(default_factory=dict)
 
     def draw(self, source: Source) -> State:
@@ -132,7 +134,7 @@ class Drawer:
         sizes = SIZES[:3] if small else SIZES
         pool = tuple(sizes[source.below(len(sizes))] for _ in range(3))
         base = source.below(3 if small else 5)
-        mood = source.below(1 if guide.sized else SPECIAL if self.finite else SPECIAL + 1)
+        mood = source.below(1 if guide.sized or self.regroups else SPECIAL if self.finite else EDGE + 1)
         propose = Proposals(source, pool, base, mood, small)
         state = State(
             layout,

@@ -187,7 +187,8 @@ class CasePlan:
         steps = split_conditions([*layout.conditions, *conditions], set(layout.names), self.context)
         texts = [show(step.expr) for step in steps]
         made = guide(layout, steps, texts, self.context)
-        drawer = Drawer(layout, steps, texts, made, self.context, self.words, self.samples, self.finite)
+        regroups = case.exactness == "reassociates"
+        drawer = Drawer(layout, steps, texts, made, self.context, self.words, self.samples, self.finite, regroups)
         make, _ = Right(layout, layout.names, builder.head, self.context, root).compile(right)
         return _Ready(layout, drawer, make)
 

@@ -46,6 +46,8 @@ def quantize_linear(spec: NodeSpec) -> Kernel:
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x, scale = operands[0], operands[1]
         zero = operands[2] if len(operands) > 2 else None
+        if zero is not None and zero.shape != scale.shape and not zero.size == scale.size == 1:
+            raise ValueError(f"zero points {list(zero.shape)} for scales {list(scale.shape)}")
         target = zero.dtype if zero is not None else numpy_type_of_number(stated) if stated else np.dtype(np.uint8)
         work = numpy_type_of_number(precision) if precision else scale.dtype if spec.version >= 23 else np.float32
         values = x.astype(work) if x.dtype != np.float64 else x
