@@ -73,9 +73,12 @@ def _slice_attributes(app: Application, rank: int) -> tuple[tuple[Int, ...], tup
     if axes is None:
         starts = app.attributes.get("starts")
         count = len(starts) if isinstance(starts, tuple) else None
-        if isinstance(starts, Hole):
-            count = len(starts.value) if starts.decided else app.world.pick(range(rank + 1), "bounds")  # type: ignore[arg-type]
-        assert isinstance(count, int)
+        if isinstance(starts, Hole) and isinstance(starts.value, tuple):
+            count = len(starts.value)
+        if count is None:
+            picked = app.world.pick(range(rank + 1), "bounds")
+            assert isinstance(picked, int)
+            count = picked
         axes = tuple(range(count))
     return app.vector("starts", len(axes)), app.vector("ends", len(axes)), axes
 

@@ -9,7 +9,7 @@ from gerules.verify.prove.access import meaning, stretch
 from gerules.verify.prove.application import Application, orders
 from gerules.verify.prove.arith import Int
 from gerules.verify.prove.functions import broadcast_shapes, subsets
-from gerules.verify.prove.world import Beyond, Hole, Index, Leaf, Tensor
+from gerules.verify.prove.world import Beyond, Hole, Index, Skip, Tensor
 
 
 @meaning("Identity")
@@ -48,7 +48,10 @@ def broadcast(app: Application) -> Tensor:
 def transpose(app: Application) -> Tensor:
     """Axis j of the result is axis perm[j] of x; without perm the axes are reversed."""
     x = app.tensor(0)
-    perm = app.attribute("perm", orders(x.rank))
+    held = app.attributes.get("perm")
+    if isinstance(held, Hole) and not held.decided:
+        app.world.orders += 1
+    perm = app.attribute("perm", orders(x.rank, app.world.orders == 1))
     order = tuple(reversed(range(x.rank))) if perm is None else app.concrete(perm)
     if sorted(order) != list(range(x.rank)):
         app.fail()
@@ -107,25 +110,22 @@ def _units(app: Application, x: Tensor) -> frozenset[int]:
 @meaning("Unsqueeze")
 def unsqueeze(app: Application) -> Tensor:
     x = app.tensor(0)
+    world = app.world
+    several = range(max(2, world.ranks - x.rank + 1))
     if app.since < (13,):
         value = app.attributes.get("axes")
-        count = app.world.pick(range(app.world.ranks + 1), "new axes") if _open(value) else len(value)  # type: ignore[arg-type]
+        if isinstance(value, Hole) and value.decided:
+            value = value.value
+        count = len(value) if isinstance(value, tuple) else world.pick(several, world.fresh("new axes"))
         assert isinstance(count, int)
         axes = app.axes_attribute("axes", x.rank + count, app.since >= (11,))
         assert axes is not None
     else:
-        operand = app.tensor(1)
-        if operand.contents is None:
-            count = app.world.pick(
-                range(app.world.ranks + 1), f"new axes {operand.name if isinstance(operand, Leaf) else ''}"
-            )
-            assert isinstance(count, int)
-        else:
-            count = len(operand.contents)
+        held = app.tensor(1).contents
+        count = world.pick(several, world.fresh("new axes")) if held is None else len(held)
+        assert isinstance(count, int)
         axes = app.axes(1, x.rank + count)
     if len(axes) != count:
-        from gerules.verify.prove.world import Skip
-
         raise Skip
     if app.since < (11,) and any(a < 0 for a in axes):
         app.fail()

@@ -33,14 +33,35 @@ def axis_lists(rank: int, negative: bool) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(lists))
 
 
-def orders(rank: int) -> tuple[tuple[int, ...], ...]:
-    """Permutations: all up to rank 3, the telling ones beyond (two of them generate the rest)."""
-    if rank <= 3:
-        return tuple(permutations(range(rank)))
+def orders(rank: int, first: bool) -> tuple[tuple[int, ...], ...]:
+    """Permutations: all up to rank 5, telling ones beyond. Since axes have no names of their own, of the first one that
+    a rule leaves open one of each cycle type is enough."""
     whole = tuple(range(rank))
-    return tuple(
-        dict.fromkeys((whole, whole[::-1], (*whole[1:], 0), (1, 0, *whole[2:]), (*whole[:-2], rank - 1, rank - 2)))
-    )
+    if rank <= 3 or (rank <= 5 and not first):
+        return tuple(permutations(whole))
+    if first:
+        return tuple(map(_cycles, _partitions(rank)))
+    return tuple(dict.fromkeys((whole, whole[::-1], (*whole[1:], 0), (1, 0, *whole[2:]))))
+
+
+def _partitions(total: int) -> list[tuple[int, ...]]:
+    """The lengths of cycles, largest first."""
+    found: list[tuple[int, ...]] = []
+    waiting: list[tuple[tuple[int, ...], int]] = [((), total)]
+    while waiting:
+        parts, left = waiting.pop()
+        if not left:
+            found.append(parts)
+        waiting += [((*parts, n), left - n) for n in range(1, min(left, parts[-1] if parts else left) + 1)]
+    return sorted(found)
+
+
+def _cycles(lengths: tuple[int, ...]) -> tuple[int, ...]:
+    order: list[int] = []
+    for n in lengths:
+        start = len(order)
+        order += [*range(start + 1, start + n), start]
+    return tuple(order)
 
 
 class Application:
@@ -132,6 +153,7 @@ class Application:
                 raise Beyond(f"axes of {self.name} of a form that is fixed elsewhere")
             chosen = self.world.pick(axis_lists(rank, negative), f"axes {tensor.name}")
             assert isinstance(chosen, tuple)
+            self.world.lists = True
             tensor.decide(1, (len(chosen),))
             tensor.contents = chosen
         return self.concrete(tensor.contents)
@@ -194,11 +216,13 @@ class Application:
         if not (-rank if negative else 0) <= value < top:
             self.fail()
         hole = self.attributes.get(name)
+        self.world.lists = True
         if not self.world.right:
             self.world.named.add(hole if isinstance(hole, Hole) else value)
         return value + rank if value < 0 else value
 
     def axes_attribute(self, name: str, rank: int, negative: bool = True) -> tuple[int, ...] | None:
+        self.world.lists = True
         value = self.attribute(name, axis_lists(rank, negative))
         return None if value is None else self.concrete(value)
 

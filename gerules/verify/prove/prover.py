@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LOADED = (access_parts, access_sums, access_values, access_views)
 """Modules that register meanings."""
 
-WORLDS = 800
+WORLDS = 1600
 QUESTIONS = 400
 """Structures, and questions to z3, of one case and one largest rank at most: beyond, the proof ends one rank below."""
 
@@ -51,6 +51,8 @@ class Outcome:
     generous: bool = False
     laws: int = 0
     guards: int = 0
+    orders: int = 0
+    lists: bool = False
     named: int = 0
     assumed: dict[str, None] = field(default_factory=dict)
     beyond: str | None = None
@@ -126,7 +128,9 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
             break
         reached = ranks
         by_rank, others = existential(case)
-        bound = max(bound, 1 + outcome.guards + max(outcome.named, by_rank) + others)
+        least = 2 if outcome.lists else 1
+        named = max(outcome.named, by_rank)
+        bound = max(bound, least, 1 + outcome.guards + named + 2 * outcome.orders + others)
         ranks += 1
     if total.beyond:
         return Proof("unknown", reason=f"no meaning here: {total.beyond}", queries=total.queries)
@@ -191,6 +195,8 @@ def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memor
         outcome.laws += world.lawfully
         outcome.arities = outcome.arities or world.variadic
         outcome.guards = max(outcome.guards, world.guards)
+        outcome.orders = max(outcome.orders, world.orders)
+        outcome.lists = outcome.lists or world.lists
         outcome.named = max(outcome.named, len(world.named))
         outcome.assumed.update(world.assumed)
         if outcome.beyond or outcome.undecided or outcome.model is not None:

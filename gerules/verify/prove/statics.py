@@ -368,6 +368,8 @@ def read_field(base: Value, name: str) -> Value:
         if name == "size" and not any(isinstance(b, (Tensor, tuple)) for b in base):
             return len(base)
         return tuple(read_field(b, name) for b in base)
+    if base is None:
+        raise Skip
     raise Beyond(f"the field {name} of this")
 
 

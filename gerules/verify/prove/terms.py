@@ -294,7 +294,8 @@ class Reader(Evaluator):
             if not all(is_int(v) for v in value):
                 terms = [v.term if isinstance(v, Element) else literal(v) for v in value]
                 return self._listed(kind, terms)
-            return Tensor(kind, (len(value),), lambda i: self._chosen(value, i), contents=value)
+            numbers = value
+            return Tensor(kind, (len(numbers),), lambda i: self._chosen(numbers, i), contents=numbers)
         if is_int(value):
             return Tensor(kind, (), lambda i: NUMBER(value), contents=(value,), uniform=NUMBER(value))
         if isinstance(value, Hole):

@@ -17,6 +17,9 @@ from gerules.verify.prove.statics import literal
 from gerules.verify.prove.world import BELOW, ELEMENT, NOT_ABOVE, NUMBER, World
 
 Term: TypeAlias = z3.ExprRef
+BITS: Final = 10
+"""How many times the resources of another question one in bits may use."""
+
 ROUND: Final = z3.RNE()
 
 _WIDTHS: Final = {f"{sign}{bits}": bits for sign in "iu" for bits in (2, 4, 8, 16, 32, 64)}
@@ -29,6 +32,10 @@ class Unwritten(Exception):
     """An operator whose work is not written out for an element type."""
 
 
+class NoSuchValue(Unwritten):
+    """A literal that an element type does not have: -0.0 among whole numbers."""
+
+
 def sort_of(kind: str) -> z3.SortRef:
     if kind == "bool":
         return z3.BoolSort()
@@ -36,20 +43,20 @@ def sort_of(kind: str) -> z3.SortRef:
 
 
 def constant(kind: str, element: Term) -> Term | None:
-    """A literal element as a value of a type; None where it is no literal, Unwritten where the type lacks it."""
+    """A literal element as a value of a type; None where it is no literal, NoSuchValue where the type lacks it."""
     if element.eq(literal(True)) or element.eq(literal(False)):
         if kind != "bool":
-            raise Unwritten
+            raise NoSuchValue
         return z3.BoolVal(bool(element.eq(literal(True))))
     if element.decl().eq(NUMBER) and z3.is_int_value(element.arg(0)):
         number = int(element.arg(0).as_long())
         if kind in _FORMATS:
             return z3.FPVal(number, sort_of(kind))
         if kind == "bool":
-            raise Unwritten
+            raise NoSuchValue
         low = -(2 ** (_WIDTHS[kind] - 1)) if kind.startswith("i") else 0
         if not low <= number < low + 2 ** _WIDTHS[kind]:
-            raise Unwritten
+            raise NoSuchValue
         return z3.BitVecVal(number, _WIDTHS[kind])
     if z3.is_const(element):
         try:
@@ -57,7 +64,7 @@ def constant(kind: str, element: Term) -> Term | None:
         except ValueError:
             return None
         if kind not in _FORMATS:
-            raise Unwritten
+            raise NoSuchValue
         return z3.fpMinusZero(sort_of(kind)) if str(value) == "-0.0" else z3.FPVal(value, sort_of(kind))
     return None
 
@@ -213,13 +220,21 @@ def lawful(world: World, left: Term, right: Term, admitted: Iterable[str], premi
     kinds = sorted(admitted)
     if not kinds or any(kind not in TYPES for kind in kinds):
         return False
-    return all(_lawful(world, kind, left, right, premises) for kind in kinds)
+    answers = [_lawful(world, kind, left, right, premises) for kind in kinds]
+    return any(answers) and False not in answers
 
 
-def _lawful(world: World, kind: str, left: Term, right: Term, premises: Sequence[z3.BoolRef]) -> bool:
+def _lawful(world: World, kind: str, left: Term, right: Term, premises: Sequence[z3.BoolRef]) -> bool | None:
+    """None where the left side has a literal that the type lacks: then the rule never meets that type."""
     writing = Writing(kind)
     try:
-        a, b = writing.value(left), writing.value(right)
+        a = writing.value(left)
+    except NoSuchValue:
+        return None
+    except Unwritten:
+        return False
+    try:
+        b = writing.value(right)
         given = [g for g in map(writing.premise, premises) if g is not None]
     except Unwritten:
         return False
@@ -227,7 +242,7 @@ def _lawful(world: World, kind: str, left: Term, right: Term, premises: Sequence
     if key not in world.memory.proved:
         world.laws += 1
         solver = z3.Solver()
-        solver.set("rlimit", world.rlimit)
+        solver.set("rlimit", BITS * world.rlimit)
         solver.add(*given, z3.Not(a == b))
         world.memory.proved[key] = solver.check() == z3.unsat
     return world.memory.proved[key]

@@ -276,6 +276,11 @@ class World:
         self.choices: dict[str, object] = {}
         self.named: set[object] = set()
         self.guards = 0
+        self.lists = False
+        """Whether axes are counted: then rank 2 is the least bound."""
+        self.orders = 0
+        """Permutations that the rule leaves open. Each is a map that the path of an axis goes through on either side,
+        so each needs two axes more."""
         self.variadic = False
         """Whether a number of operands was chosen."""
         self.views = False
@@ -460,10 +465,11 @@ class World:
     @property
     def queries(self) -> int:
         """Questions that z3 was asked."""
-        return self.laws + self._checks + (self._premises.asked if self._premises is not None else 0)
+        asked: int = self._premises.asked if self._premises is not None else 0
+        return self.laws + self._checks + asked
 
     def possible(self, given: Sequence[Bool] = ()) -> bool:
-        return self.check(list(given)) != z3.unsat
+        return bool(self.check(list(given)) != z3.unsat)
 
     def check(self, given: Sequence[Bool]) -> z3.CheckSatResult:
         """z3's answer on premises and `given`, as they stand: for models."""
