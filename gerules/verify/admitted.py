@@ -41,7 +41,7 @@ def unsigned(domain: str, op: str, since: int) -> tuple[tuple[str, ...], tuple[i
     places = tuple(
         place
         for place, operand in enumerate(now.inputs)
-        if operand.name in ("axes", "steps", "indices")
+        if operand.name in ("axes", "indices")
         and not _SAID.search(operand.description)
         and "outside" not in (now.doc or "")  # what lies outside has a meaning then
         and any(

@@ -13,7 +13,7 @@ import numpy as np
 
 from gerules.graph.dtypes import numpy_dtype
 
-WHOLE, MODERATE, SPECIAL = 0, 1, 2
+WHOLE, MODERATE, SPECIAL, EDGE = 0, 1, 2, 3
 """Moods: whole numbers of at most 3; moderate numbers; zeros of both signs, NaN, infinities and extremes too."""
 
 SIZES = (1, 2, 3, 0, 4, 5)
@@ -42,6 +42,9 @@ def table(dtype: str, mood: int) -> np.ndarray:
     if mood >= MODERATE:
         values += _MODERATE
     with np.errstate(all="ignore"):
+        if mood == EDGE:
+            edges = (0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"))
+            return np.concatenate([np.array(edges).astype(kind), _extremes(dtype)[:2]])
         if mood >= SPECIAL:
             values += [float("nan"), float("inf"), float("-inf"), -0.0]
             made = np.array(values).astype(kind)

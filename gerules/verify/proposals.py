@@ -86,7 +86,7 @@ class Proposals:
             if len(earlier) >= count:
                 return earlier[len(earlier) - count :] if source.below(2) else earlier[:count]
             return (1,) * (count - len(earlier)) + earlier
-        if self.mood == SPECIAL:
+        if self.mood >= SPECIAL:
             values = (0, 1, -1, 2, END, -END - 1, 1 << 31, -END)
             return tuple(values[c] for c in source.many(len(values), count))
         return tuple(range(-1, -1 - count, -1)) if source.below(2) else tuple(range(count))
