@@ -212,7 +212,10 @@ def binary(app: Application) -> Tensor:
     alike = arith.conjunction(arith.eq(a, b) for a, b in zip(inside, y.shape, strict=True))
     one = arith.conjunction(arith.eq(d, 1) for d in y.shape)
     if y.rank:
-        alike_case = app.world.pick((True, False), app.world.fresh("the second operand fills its axes"))
+        known = isinstance(alike, bool) and isinstance(one, bool)
+        alike_case = (
+            alike if known else app.world.pick((True, False), app.world.fresh("the second operand fills its axes"))
+        )
         app.world.demand(alike if alike_case else one)
         if not alike_case:
             return Tensor(kind, x.shape, lambda i: function(name, x.at(i), y.at((0,) * y.rank)))
