@@ -9,8 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-
-z3 = pytest.importorskip("z3", reason="the prover needs z3 (the extra `verify`)")
+import z3
 
 from gerules.dsl import ast
 from gerules.dsl.parser import parse_text

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("z3", reason="the prover needs z3 (the extra `verify`)")
-
 from gerules.dsl.program import RuleSource, load_program, shipped_sources
 from gerules.egraph.program import Knowledge, knowledge
 from gerules.registry import onnx_registry
@@ -129,14 +127,24 @@ def test_a_rule_that_lacks_a_condition_is_not_proved(rule: str, member: str, pla
 
 
 WRONG = {
-    "another permutation": "rewrite r: Transpose(Transpose(x, perm=p), perm=q) => Transpose(x, perm=q[p])\n    when p != none, q != none",
+    "another permutation": """
+        rewrite r: Transpose(Transpose(x, perm=p), perm=q)
+            => Transpose(x, perm=q[p]) 
+            when p != none, q != none""",
     "operands swapped": "rewrite r: Concat(x, z, axis=0) => Concat(z, x, axis=0)",
     "another axis": "rewrite r: Concat(x, z, axis=0) => Concat(x, z, axis=1)",
     "stretched too far": "rewrite r: Expand(x, _) => x",
-    "a sum over nothing": "rewrite r: ReduceSum(x, const(a), keepdims=0) => Squeeze(x, const(a)) when all(x.shape[a] == 1)",
+    "a sum over nothing": """
+        rewrite r: ReduceSum(x, const(a), keepdims=0)
+            => Squeeze(x, const(a))
+            when all(x.shape[a] == 1)""",
     "a difference is no sum": "rewrite r: Sub(x, z) => Sub(z, x)",
-    "sums are not bitwise": "rewrite r: ReduceSum(Transpose(x, perm=[1, 0]), const([0, 1])) => Transpose(ReduceSum(x, const([0, 1])), perm=[1, 0])",
-    "steps of two": "rewrite r: Slice(x, const(s), const(e), const(a), const(p)) => Slice(x, const(s), const(e), const(a), const(p + 1))",
+    "sums are not bitwise": """
+        rewrite r: ReduceSum(Transpose(x, perm=[1, 0]), const([0, 1]))
+            => Transpose(ReduceSum(x, const([0, 1])), perm=[1, 0])""",
+    "steps of two": """
+        rewrite r: Slice(x, const(s), const(e), const(a), const(p))
+            => Slice(x, const(s), const(e), const(a), const(p + 1))""",
 }
 
 
