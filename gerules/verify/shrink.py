@@ -17,7 +17,16 @@ import numpy as np
 
 from gerules.verify.outcome import Refutation, Refuted
 from gerules.verify.plan import CasePlan
-from gerules.verify.source import EditedSource, Recorded, ReplaySource, Segment, SmallSource, Source, segments_of
+from gerules.verify.source import (
+    EditedSource,
+    RandomSource,
+    Recorded,
+    ReplaySource,
+    Segment,
+    SmallSource,
+    Source,
+    segments_of,
+)
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -108,7 +117,7 @@ class _Shrinker:
         self.rounds += 1
         before = self.key
         for number in range(self.rounds * FRESH, (self.rounds + 1) * FRESH):
-            source = SmallSource(number)
+            source: Source = SmallSource(number) if number % 2 else RandomSource(number, {"small": 0})
             outcome = self.plan.trial(source)
             if isinstance(outcome, Refuted):
                 key = _key(outcome.refutation, source.choices)
