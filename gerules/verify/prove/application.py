@@ -22,7 +22,7 @@ def axis_lists(rank: int, negative: bool) -> tuple[tuple[int, ...], ...]:
     if rank > FREELY:
         found = list(subsets(rank))
         if negative:
-            found += [tuple(a - rank for a in s) for s in subsets(rank) if s]
+            found.append(tuple(range(-rank, 0)))
         found += [tuple(reversed(s)) for s in subsets(rank) if len(s) == rank]
         return tuple(dict.fromkeys(found))
     lists: list[tuple[int, ...]] = []

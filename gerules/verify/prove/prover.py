@@ -31,7 +31,9 @@ LOADED = (access_parts, access_sums, access_values, access_views)
 
 WORLDS = 1600
 QUESTIONS = 400
-"""Structures, and questions to z3, of one case and one largest rank at most: beyond, the proof ends one rank below."""
+FEW = 60
+"""Structures, and questions to z3, of one case and one largest rank at most: beyond, the proof ends one rank below.
+Where there were few, a variadic operator is tried with three operands too."""
 
 
 class Explodes(Exception):
@@ -42,7 +44,7 @@ class Explodes(Exception):
 class Outcome:
     """What the structures up to some rank gave."""
 
-    operands: int = 3
+    operands: int = 2
     """How many operands of a variadic operator are tried at most; `arities` tells whether any was met."""
     arities: bool = False
     worlds: int = 0
@@ -70,12 +72,11 @@ def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
         return replace(found, queries=0)
     total = Outcome()
     proof = attempt(case, known, rlimit, total)
-    if proof.status == "proved bounded" and total.arities:
-        # Fewer operands of variadic operators, where that lets every rank be reached.
-        fewer = Outcome(operands=2)
-        second = attempt(case, known, rlimit, fewer)
+    if proof.all_ranks and total.arities and total.worlds < FEW:
+        more = Outcome(operands=3)
+        second = attempt(case, known, rlimit, more)
         if second.all_ranks:
-            proof, total = second, fewer
+            proof, total = second, more
     if proof.status in ("proved", "proved bounded") and not total.laws:
         cases[key] = proof
     return proof
@@ -90,15 +91,25 @@ def form(case: Case, known: Knowledge) -> object:
             continue
         signature = known.signatures.of(value)
         definition = signature.definition
-        plain = (definition.domain, definition.name) not in MEANINGS
-        if plain and definition.key in elementwise_keys(_ById(known)) and len(case.params) == 1:
+        work = work_of(definition, known)
+        if work is not None and len(case.params) == 1 and not (work and case.exactness):
             inputs = [(o.kind, o.type, sorted(o.types) if len(o.types) == 1 else ()) for o in signature.newest.inputs]
             outputs = [(o.type, sorted(o.types) if len(o.types) == 1 else ()) for o in signature.newest.outputs]
             columns = [(a.name, signature.kind(a.name), a.required, a.default) for a in signature.attributes]
-            params.append((name, str((inputs, outputs, columns))))
+            params.append((name, str((work, inputs, outputs, columns))))
         else:
             params.append((name, definition.key))
     return case.rule, case.direction, case.statement, tuple(params)
+
+
+def work_of(definition: OperatorDef, known: Knowledge) -> str | None:
+    """The kind of work that operators share a proof for: any function of elements (""), or a reduction of some kind."""
+    meaning = MEANINGS.get((definition.domain, definition.name))
+    if meaning is access_sums.reduction:
+        name = definition.name
+        return f"reduces {name in access_sums.OF_ONE} {name == access_sums.SUM} {len(definition.inputs)} {int(definition.since) >= 11}"
+    free = meaning in (None, access_values.binary, access_values.variadic)
+    return "" if free and definition.key in elementwise_keys(_ById(known)) else None
 
 
 def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
