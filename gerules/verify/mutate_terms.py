@@ -303,7 +303,8 @@ class _Side:
 
 
 def joined(known: Knowledge) -> frozenset[frozenset[str]]:
-    """Pairs of versions that a rewrite without conditions says to be the same on the same operands and attributes."""
+    """Pairs of versions that a rewrite without conditions says to be the same on the same operands and attributes,
+    whatever further attributes one of them may have."""
     kept = known.kept.get("joined versions")
     if kept is None:
         kept = known.kept["joined versions"] = frozenset(_joined(known))
@@ -316,7 +317,8 @@ def _joined(known: Knowledge) -> Iterator[frozenset[str]]:
         left, right = entry.statement.left, entry.statement.right
         if not isinstance(left, ast.Call) or not isinstance(right, ast.Call) or left == right:
             continue
-        if (left.operands, left.keywords) != (right.operands, right.keywords):
+        said = [tuple(k for k in side.keywords if k.value != ast.Name("_")) for side in (left, right)]
+        if left.operands != right.operands or said[0] != said[1]:
             continue
         try:
             for params, rest in known.ground.instances(entry.statement.over, entry.statement.when, entry.file):
