@@ -30,10 +30,12 @@ LOADED = (access_parts, access_sums, access_values, access_views)
 """Modules that register meanings."""
 
 WORLDS = 1600
+VIEWS = 250
 QUESTIONS = 400
 FEW = 60
 """Structures, and questions to z3, of one case and one largest rank at most: beyond, the proof ends one rank below.
-Where there were few, a variadic operator is tried with three operands too."""
+A structure that changes shapes costs more, so of these there are less (VIEWS). Where there were few, a variadic
+operator is tried with three operands too."""
 
 
 class Explodes(Exception):
@@ -55,6 +57,7 @@ class Outcome:
     guards: int = 0
     orders: int = 0
     lists: bool = False
+    views: bool = False
     named: int = 0
     assumed: dict[str, None] = field(default_factory=dict)
     beyond: str | None = None
@@ -107,7 +110,8 @@ def work_of(definition: OperatorDef, known: Knowledge) -> str | None:
     meaning = MEANINGS.get((definition.domain, definition.name))
     if meaning is access_sums.reduction:
         name = definition.name
-        return f"reduces {name in access_sums.OF_ONE} {name == access_sums.SUM} {len(definition.inputs)} {int(definition.since) >= 11}"
+        work = (name in access_sums.OF_ONE, name == access_sums.SUM)
+        return f"reduces {work} {len(definition.inputs)} {int(definition.since) >= 11}"
     free = meaning in (None, access_values.binary, access_values.variadic)
     return "" if free and definition.key in elementwise_keys(_ById(known)) else None
 
@@ -212,7 +216,8 @@ def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memor
         outcome.assumed.update(world.assumed)
         if outcome.beyond or outcome.undecided or outcome.model is not None:
             return
-        if outcome.worlds > WORLDS or outcome.queries > QUESTIONS:
+        outcome.views = outcome.views or world.views
+        if outcome.worlds > (VIEWS if outcome.views else WORLDS) or outcome.queries > QUESTIONS:
             raise Explodes
         if not chooser.next():
             return
