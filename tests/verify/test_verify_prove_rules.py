@@ -129,7 +129,7 @@ def test_a_rule_that_lacks_a_condition_is_not_proved(rule: str, member: str, pla
 WRONG = {
     "another permutation": """
         rewrite r: Transpose(Transpose(x, perm=p), perm=q)
-            => Transpose(x, perm=q[p]) 
+            => Transpose(x, perm=q[p])
             when p != none, q != none""",
     "operands swapped": "rewrite r: Concat(x, z, axis=0) => Concat(z, x, axis=0)",
     "another axis": "rewrite r: Concat(x, z, axis=0) => Concat(x, z, axis=1)",
