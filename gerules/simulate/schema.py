@@ -146,7 +146,7 @@ def _without_idle_outputs(data: bytes) -> bytes:
     while count and function.output[count - 1] not in made:
         count -= 1
     del function.output[count:]
-    return function.SerializeToString()
+    return bytes(function.SerializeToString())
 
 
 def operand_type(value: Value) -> onnx.TypeProto:

@@ -304,8 +304,9 @@ def nearest(path: Path) -> Path | None:
 
 
 def stamp_of(root: Path | None = None) -> str:
-    """A hash of the rule files and tables below a folder (the shipped ones), of what host functions are made of, and of
-    the versions: where it is the recorded one, all recorded keys are those of the rules, and none has to be computed."""
+    """A hash of the rule files and tables below a folder (the shipped ones), of host functions and of versions.
+
+    Where it is the recorded one, all recorded keys are those of the rules, and none has to be computed."""
     root = rules_root() if root is None else root
     package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256(_json(dict(sorted(versions().items()))).encode())

@@ -129,7 +129,10 @@ def _static(value: object) -> str:
 
 
 def describe(witness: Witness, most: int = 100) -> str:
-    """The witness for a terminal: the instance, what each side is on it, where they differ. Lines but the first end at `most`."""
+    """The witness for a terminal: the instance, what each side is on it, where they differ.
+
+    Lines but the first end at `most`.
+    """
     lines = [f"{witness.case}: {finding(witness)}"]
     lines += [f"  {stored}" for stored in witness.inputs]
     lines += [f"  {name} = {value}" for name, value in witness.statics]

@@ -188,7 +188,9 @@ def test_a_body_is_written_out() -> None:
 def test_types_without_a_text_form_are_fed(known: Knowledge, tmp_path: Path) -> None:
     x = Stored.of("x", np.array([1, -2], dtype=ml_dtypes.int4))
     copy = Side((Node("", "Identity", 21, {}, ("x",), ("y",)),), (), ("y",))
-    witness = replace(_witness(known, "order"), inputs=(x,), left=copy, right=copy, left_value=x, right_value=x, index=None)
+    witness = replace(
+        _witness(known, "order"), inputs=(x,), left=copy, right=copy, left_value=x, right_value=x, index=None
+    )
     left, _, _ = write_pair(witness, tmp_path, "narrow")
     found = replay(left)
     assert not found.differs

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,8 @@ def window(spec: NodeSpec) -> Kernel:
         _refuse("start", start, "within the axis", (0 <= s <= n for s, n in zip(start, x.shape, strict=True)))
         _refuse("stop", stop, "within the axis", (0 <= e <= n for e, n in zip(stop, x.shape, strict=True)))
         _refuse("step", step, "positive", (p >= 1 for p in step))
-        return (x[(*map(slice, start, stop, step), ...)],)
+        cut: tuple[Any, ...] = (*map(slice, start, stop, step), ...)
+        return (x[cut],)
 
     return compute
 
@@ -67,7 +69,8 @@ def padding(spec: NodeSpec) -> Kernel:
         places = zip(before, spread, interior, strict=True)
         full[tuple(slice(a, a + n, i + 1) for a, n, i in places)] = x
         kept = zip(low, extents, strict=True)
-        return (full[(*(slice(max(-a, 0), max(-a, 0) + n) for a, n in kept), ...)],)
+        cut: tuple[Any, ...] = (*(slice(max(-a, 0), max(-a, 0) + n) for a, n in kept), ...)
+        return (full[cut],)
 
     return compute
 

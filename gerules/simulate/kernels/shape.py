@@ -246,7 +246,8 @@ def padded(x: Array, widths: Sequence[tuple[int, int]], mode: str, value: Any) -
     )
     if any(s.start > s.stop for s in cut):
         raise ValueError(f"the paddings {list(widths)} cut off more than {list(x.shape)} has")
-    x = x[(*cut, ...)]
+    whole: tuple[Any, ...] = (*cut, ...)
+    x = x[whole]
     positive = [(max(b, 0), max(a, 0)) for b, a in widths]
     if mode == "constant":
         shape = [n + b + a for n, (b, a) in zip(x.shape, positive, strict=True)]
