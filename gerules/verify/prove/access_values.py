@@ -211,15 +211,13 @@ def binary(app: Application) -> Tensor:
     inside = x.shape[start : start + y.rank]
     alike = arith.conjunction(arith.eq(a, b) for a, b in zip(inside, y.shape, strict=True))
     one = arith.conjunction(arith.eq(d, 1) for d in y.shape)
-    if y.rank:
-        known = isinstance(alike, bool) and isinstance(one, bool)
-        alike_case = (
-            alike if known else app.world.pick((True, False), app.world.fresh("the second operand fills its axes"))
-        )
-        app.world.demand(alike if alike_case else one)
-        if not alike_case:
-            return Tensor(kind, x.shape, lambda i: function(name, x.at(i), y.at((0,) * y.rank)))
-    return Tensor(kind, x.shape, lambda i: function(name, x.at(i), y.at(i[start : start + y.rank])))
+    app.world.demand(arith.disjunction((alike, one)))
+
+    def at(index: tuple[Int, ...]) -> z3.ExprRef:
+        place = tuple(arith.ite(one, 0, i) for i in index[start : start + y.rank])
+        return function(name, x.at(index), y.at(place))
+
+    return Tensor(kind, x.shape, at)
 
 
 @meaning("Max", "Min", "Sum", "Mean")

@@ -35,7 +35,7 @@ def floor_div(world: World, a: Int, b: Int) -> Int:
 
 
 def floor_mod(world: World, a: Int, b: Int) -> Int:
-    if isinstance(a, int) and isinstance(b, int):
+    if isinstance(a, int) and isinstance(b, int) and b:
         return a % b
     return arith.sub(a, arith.mul(b, floor_div(world, a, b)))
 

@@ -237,7 +237,9 @@ def one(case: Case, known: Knowledge, world: World, outcome: Outcome) -> None:
         try:
             right = reader.side(case.right)
         except Invalid:
-            if world.possible():
+            if world.opaque:
+                outcome.beyond = f"what {world.opaque[0].label.partition('@')[0]} asks of its operands"
+            elif world.possible():
                 outcome.model, outcome.fault = model(world), "the right side is not valid"
             return
         pairs = results(left, right)

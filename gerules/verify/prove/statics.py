@@ -133,7 +133,12 @@ class Evaluator:
                     raise Beyond("a rest that is no list")
                 entries += spliced
             else:
-                entries.append(self.value(item))
+                entry = self.value(item)
+                if isinstance(entry, Hole):
+                    raise Beyond(
+                        f"an entry that is {entry.name.partition('!')[0]}, which no operator here gives a meaning"
+                    )
+                entries.append(entry)
         return tuple(entries)
 
     def _binary(self, op: str, a: Value, b: Value) -> Value:
