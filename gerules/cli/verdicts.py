@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
+    from gerules.verify.mutating import MutationReport
     from gerules.verify.run import Outcome, Report
     from gerules.verify.verdict import CaseVerdict
 
@@ -149,7 +150,59 @@ def _case_data(case: CaseVerdict) -> dict[str, Any]:
         "all_sizes": case.all_sizes,
         "seconds": round(case.seconds, 4),
     }
+    if case.witness is not None:
+        from gerules.verify.witness import to_json
+
+        data["witness"] = to_json(case.witness)
     return data
+
+
+def render_mutation(report: MutationReport) -> str:
+    """A line a rule: mutants killed, proved equivalent, and left; the score of all."""
+    rows: list[tuple[str, ...]] = [("rule", "score", "mutants", "killed", "equivalent", "survivors", "seconds")]
+    for result in report.results:
+        counts = (len(result.verdicts), len(result.killed), len(result.equivalent), len(result.survivors))
+        rows.append((result.rule, f"{result.score:.0%}", *map(str, counts), f"{result.seconds:.2f}"))
+    widths = [max(len(row[k]) for row in rows) for k in range(7)]
+    lines = [
+        "  ".join(f"{c:<{w}}" if k == 0 else f"{c:>{w}}" for k, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    ]
+    mutants = sum(len(r.verdicts) for r in report.results)
+    killed, equivalent = (sum(len(getattr(r, n)) for r in report.results) for n in ("killed", "equivalent"))
+    lines.append(
+        f"score {report.score:.1%}: of {mutants} mutants of {len(report.results)} rules {killed} refuted, "
+        f"{equivalent} proved equivalent, {mutants - killed - equivalent} left; {report.seconds:.1f} seconds"
+    )
+    return "\n".join([*lines, *(f"note: {note}" for note in report.notes)])
+
+
+def mutation_data(report: MutationReport) -> dict[str, Any]:
+    """The report of a mutation as plain data."""
+    from gerules.report import to_json
+
+    return {
+        "command": "verify --mutate",
+        "score": report.score,
+        "rules": [
+            {
+                "rule": result.rule,
+                "score": result.score,
+                "killed": len(result.killed),
+                "equivalent": len(result.equivalent),
+                "survivors": len(result.survivors),
+                "mutants": [
+                    {"mutant": v.mutant.label, "what": v.mutant.what, "fate": v.fate, "how": v.how}
+                    for v in result.verdicts
+                ],
+                "seconds": round(result.seconds, 3),
+            }
+            for result in report.results
+        ],
+        "notes": list(report.notes),
+        "diagnostics": to_json(report.diagnostics()),
+        "seconds": round(report.seconds, 3),
+    }
 
 
 def junit(report: Report) -> bytes:

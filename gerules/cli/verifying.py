@@ -102,7 +102,7 @@ def _tell(report: Report, saved: list[Path], flags: Mapping[str, Any]) -> None:
 
 def _save_witnesses(report: Report, folder: Path | None) -> list[Path]:
     """Every witness as a pair of models; beside the first registry that would take the verdicts, or where asked."""
-    from gerules.verify.pair import write_pair
+    from gerules.verify.witness import save
 
     saved: list[Path] = []
     for outcome in report.outcomes:
@@ -113,7 +113,7 @@ def _save_witnesses(report: Report, folder: Path | None) -> list[Path]:
         try:
             # One instance shows what is wrong with a rule; its members fail alike.
             assert cases[0].witness is not None
-            saved.append(write_pair(cases[0].witness, place)[0])
+            saved.append(save(cases[0].witness, place)[0])
         except OSError as fault:
             message = f"the witness cannot be saved in {place}: {fault.strerror or fault}"
             raise UsageFault(Diagnostic("GR594", message, hint="name a folder with --witness DIR")) from None

@@ -43,7 +43,7 @@ from gerules.verify.registry import (
 )
 from gerules.verify.standing import refuted, unknown
 from gerules.verify.verdict import CaseVerdict, RuleVerdict
-from gerules.verify.workers import Pool, Unit, run_here
+from gerules.verify.workers import Pool, Unit, Verifying, run_here
 
 CHUNK: Final = 24
 """Cases of one rule that go to a process together: they share plans and proofs."""
@@ -175,11 +175,10 @@ def verify(request: Request, watch: Watch = unwatched) -> Report:
     """`verify_rules` with everything in one value."""
     started = time.monotonic()
     given = [(Path(path), source) for path in request.paths for source in user_sources(path)]
-    sources = sources_of([source for _, source in given])
-    program = load_program(sources, onnx_registry(), known_functions())
-    known = knowledge(program)
+    sources, known = read_rules([source for _, source in given])
+    program = known.program
     homes = {source.display: request.verdicts or home_of(path) for path, source in given}
-    chosen = _chosen(program, homes, request.rule)
+    chosen = chosen_of(program, homes, request.rule)
     run = _Run(
         request, known, sources, Keys(known), {h: read_verdicts(h) for h in dict.fromkeys(homes.values())}, homes
     )
@@ -195,10 +194,17 @@ def sources_of(given: Sequence[RuleSource]) -> tuple[RuleSource, ...]:
     return (*(s for s in shipped_sources() if s.path.resolve() not in theirs), *given)
 
 
+def read_rules(given: Sequence[RuleSource]) -> tuple[tuple[RuleSource, ...], Knowledge]:
+    """All files that verification knows, and what they say. Raises GerulesError with all faults of the files."""
+    sources = sources_of(given)
+    return sources, knowledge(load_program(sources, onnx_registry(), known_functions()))
+
+
 Named = tuple[str, str, Entry[Any]]
 
 
-def _chosen(program: Program, files: Iterable[str], rule: str | None) -> list[Named]:
+def chosen_of(program: Program, files: Iterable[str], rule: str | None) -> list[Named]:
+    """The statements of some files, or those that `rule` means. Raises UsageFault (GR595) where it means none."""
     inside = set(files)
     all_of_them = [s for s in statements(program) if s[2].file.path in inside]
     if rule is None:
@@ -216,7 +222,7 @@ def _is_meant(entry: Entry[Any], full: str, rule: str) -> bool:
     return (
         rule in (full, full.rpartition(".")[2], entry.ruleset)
         or entry.ruleset.startswith(rule + "/")
-        or ("*" in rule and fnmatchcase(full, rule))
+        or ("*" in rule and (fnmatchcase(full, rule) or fnmatchcase(full.rpartition(".")[2], rule)))
     )
 
 
@@ -282,13 +288,12 @@ class _Run:
             watch(through, total, unit.full)
 
         request = self.request
+        work = Verifying(request.settings, request.tools)
         if request.inline:
-            run_here(self.known, units, request.settings, request.tools, done)
+            run_here(self.known, units, work, done)
         elif units:
             limit = SECONDS if request.seconds is None else request.seconds
-            jobs = max(1, request.jobs)
-            pool = Pool(self.sources, self.known, request.settings, request.tools, jobs, limit, done, request.forks)
-            pool.run(units)
+            Pool(self.sources, self.known, work, max(1, request.jobs), limit, done, request.forks).run(units)
         return {
             full: ([case for first in sorted(parts) for case in parts[first]], early.get(full, ""))
             for full, parts in found.items()

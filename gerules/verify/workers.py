@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 
 from gerules.dsl.program import RuleSource, load_program
 from gerules.egraph.program import Knowledge, knowledge
@@ -36,29 +36,40 @@ class Unit:
     last: int = 0
 
 
-Done = Callable[[Unit, Sequence[CaseVerdict], str], None]
+class Work(Protocol):
+    """What is done with a unit, as a value that another process can have."""
+
+    def __call__(self, known: Knowledge, unit: Unit) -> Iterator[Any]: ...
+
+
+Done = Callable[[Unit, Sequence[Any], str], None]
 """Is told of each unit that is through: what was found, and why it ended early ("" for it did not, "time", "crash")."""
 
 
-def run_unit(
-    known: Knowledge, unit: Unit, settings: Settings, tools: Tools, kept: dict[str, list[Case]]
-) -> Iterator[CaseVerdict]:
-    """The verdicts of one unit, one by one. `kept` holds the cases of the rule last seen."""
-    if unit.kind != "rewrite":
-        yield from assess_law(known, unit.kind, unit.full, settings, tools)
-        return
-    if unit.full not in kept:
-        kept.clear()
-        kept[unit.full] = list(cases_of(known, known.program.rewrites[unit.full]))
-    for case in kept[unit.full][unit.first : unit.last]:
-        yield assess_case(case, known, settings, tools)
+@dataclass
+class Verifying:
+    """The verdicts of one unit, one by one."""
+
+    settings: Settings
+    tools: Tools
+    _cases: dict[str, list[Case]] = field(default_factory=dict)
+    """Those of the rule last seen."""
+
+    def __call__(self, known: Knowledge, unit: Unit) -> Iterator[CaseVerdict]:
+        if unit.kind != "rewrite":
+            yield from assess_law(known, unit.kind, unit.full, self.settings, self.tools)
+            return
+        if unit.full not in self._cases:
+            self._cases.clear()
+            self._cases[unit.full] = list(cases_of(known, known.program.rewrites[unit.full]))
+        for case in self._cases[unit.full][unit.first : unit.last]:
+            yield assess_case(case, known, self.settings, self.tools)
 
 
-def run_here(known: Knowledge, units: Sequence[Unit], settings: Settings, tools: Tools, done: Done) -> None:
+def run_here(known: Knowledge, units: Sequence[Unit], work: Work, done: Done) -> None:
     """All units one after the other in this process: no limit of time, no protection."""
-    kept: dict[str, list[Case]] = {}
     for unit in units:
-        done(unit, list(run_unit(known, unit, settings, tools, kept)), "")
+        done(unit, list(work(known, unit)), "")
 
 
 @dataclass
@@ -67,7 +78,7 @@ class _Worker:
     link: Connection
     unit: Unit | None = None
     started: float = 0.0
-    found: list[CaseVerdict] = field(default_factory=list)
+    found: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -76,8 +87,7 @@ class Pool:
 
     sources: Sequence[RuleSource]
     known: Knowledge
-    settings: Settings
-    tools: Tools
+    work: Work
     jobs: int
     seconds: float | None
     done: Done
@@ -106,12 +116,11 @@ class Pool:
         context: Any = multiprocessing.get_context("fork" if forks else "spawn")
         here, there = context.Pipe()
         known = self.known if forks else None
-        arguments = (there, tuple(self.sources), known, self.settings, self.tools)
+        arguments = (there, tuple(self.sources), known, self.work)
         process = context.Process(target=_work, args=arguments, daemon=True)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # the thread of the progress display takes no locks of ours
+            # The other thread, if there is one, draws the progress bar, and takes no lock that a worker needs.
+            warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
         there.close()
         return _Worker(process, here)
@@ -179,18 +188,15 @@ def _end(worker: _Worker) -> None:
         worker.process.join()
 
 
-def _work(
-    link: Connection, sources: Sequence[RuleSource], known: Knowledge | None, settings: Settings, tools: Tools
-) -> None:
-    """What a process does: takes units until there are no more, sends each verdict, then None."""
+def _work(link: Connection, sources: Sequence[RuleSource], known: Knowledge | None, work: Work) -> None:
+    """What a process does: takes units until there are no more, sends each finding, then None."""
     if known is None:
         known = knowledge(load_program(sources, onnx_registry(), known_functions()))
-    kept: dict[str, list[Case]] = {}
     try:
         while True:
             unit = link.recv()
-            for verdict in run_unit(known, unit, settings, tools, kept):
-                link.send(verdict)
+            for found in work(known, unit):
+                link.send(found)
             link.send(None)
     except (EOFError, OSError, KeyboardInterrupt):
         os._exit(0)
