@@ -292,14 +292,17 @@ def home_of(path: Path) -> Path:
 
 
 def nearest(path: Path) -> Path | None:
-    """The file of verdicts in the folder of `path`, or in the nearest folder above it that has one. What lies above a
-    repository is no concern of its rules."""
+    """The file of verdicts in the folder of `path`; else, inside of a repository, in the nearest folder above that has
+    one. What lies above a repository, or somewhere above a lone file, is no concern of its rules."""
     folder = path.resolve() if path.is_dir() else path.resolve().parent
+    if (folder / NAME).is_file():
+        return folder / NAME
+    found: Path | None = None
     for candidate in (folder, *folder.parents):
-        if (candidate / NAME).is_file():
-            return candidate / NAME
-        if (candidate / ".git").exists() or candidate.parent == candidate.parent.parent:
-            break
+        if found is None and (candidate / NAME).is_file():
+            found = candidate / NAME
+        if (candidate / ".git").exists():
+            return found
     return None
 
 
