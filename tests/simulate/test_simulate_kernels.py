@@ -11,6 +11,7 @@ from simulate_node_generators import GENERATORS, Draw
 
 from gerules.simulate.compare import compare
 from gerules.simulate.engine import evaluate_node
+from gerules.simulate.faults import NodeFault
 from gerules.simulate.kernel import own_kernels
 from gerules.simulate.kernels.erf import erf
 from gerules.simulate.kernels.ordered import ordered_matmul, ordered_sum
@@ -197,3 +198,12 @@ EMPTY = np.zeros((0, 3), np.float32)
 )
 def test_empty_arrays_are_computed_too(op: str, operands: Any, attributes: Any, shape: Any, mode: Any) -> None:
     assert run(op, operands, mode, **attributes).shape == shape
+
+
+@pytest.mark.parametrize("far", [1e30, 1e9, np.inf, np.nan])
+def test_a_region_that_nobody_can_sample_is_refused(far: float) -> None:
+    operands = [normal(1, 1, 8, 8), np.array([[0, 0, far, far]], np.float32), np.array([0])]
+    with pytest.raises(NodeFault, match="region"):
+        run("RoiAlign", operands)
+    near = run("RoiAlign", [operands[0], np.array([[0, 0, 4, 4]], np.float32), operands[2]])
+    assert near.shape == (1, 1, 1, 1) and np.isfinite(near).all()

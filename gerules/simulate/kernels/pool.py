@@ -199,3 +199,31 @@ def _bins(start: int, length: int, count: int, size: int) -> list[tuple[int, int
         low, high = int(np.floor(i * step)) + start, int(np.ceil((i + 1) * step)) + start
         bins.append((min(max(low, 0), size), min(max(high, 0), size)))
     return bins
+
+
+SAMPLES = 2**22
+"""Points that one region of RoiAlign may be sampled at: more is no region of an image."""
+
+
+@kernel("RoiAlign")
+def roi_align(spec: NodeSpec) -> Kernel:
+    """As in onnx.reference, but that a region whose adaptive grid nobody can compute is refused, not tried."""
+    from gerules.simulate.reference import reference_kernel
+
+    plain = reference_kernel(spec)
+    assert plain is not None
+    out = np.array([spec.get("output_width", 1), spec.get("output_height", 1)])
+
+    def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
+        rois: Array = operands[1]
+        ratio = spec.get("sampling_ratio", 0)
+        if rois.ndim != 2 or rois.shape[1] != 4:
+            raise ValueError(f"regions of the shape {list(rois.shape)}, not [n, 4]")
+        sides = (rois[:, 2:] - rois[:, :2]).astype(np.float64) * spec.get("spatial_scale", 1.0)
+        grid = np.full(sides.shape, float(ratio)) if ratio > 0 else np.ceil(np.maximum(sides, 1.0) / out)
+        points = (grid * out).prod(axis=1)
+        if not bool((points <= SAMPLES).all()):
+            raise ValueError("a region is too large to be sampled, or no number")
+        return plain(operands, run)
+
+    return compute
