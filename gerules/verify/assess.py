@@ -72,9 +72,18 @@ def _assessed(case: Case, known: Knowledge, settings: Settings, tools: Tools, ve
     verdict = replace(verdict, trials=ran.accepted, drawn=ran.drawn)
     if ran.refutation is not None:
         return _refuted(tools, plan, ran.refutation, verdict, "a difference was seen")
-    if ran.accepted == 0:
+    if ran.accepted < settings.trials:
+        # Instances are rare: the rule's own examples show where they are.
+        for near in tools.near(plan):
+            more = tools.trials(near, settings.trials - verdict.trials, settings.seed)
+            verdict = replace(verdict, trials=verdict.trials + more.accepted, drawn=verdict.drawn + more.drawn)
+            if more.refutation is not None:
+                return _refuted(tools, near, more.refutation, verdict, "a difference was seen")
+            if verdict.trials >= settings.trials:
+                break
+    if verdict.trials == 0:
         return replace(verdict, detail=_never(ran))
-    verdict = replace(verdict, status="tested", detail=f"{ran.accepted} trials")
+    verdict = replace(verdict, status="tested", detail=f"{verdict.trials} trials")
     if not settings.prover:
         return verdict
     proof = tools.prove(case, known)
@@ -202,6 +211,12 @@ def _trials(plan: Any, accepted: int, seed: int) -> Ran:
     return run_trials(plan, accepted=accepted, seed=seed)
 
 
+def _near(plan: Any) -> Sequence[Any]:
+    from gerules.verify.pinned import pinned_plans
+
+    return pinned_plans(plan)
+
+
 def _witness(plan: Any, found: Any) -> Any:
     from gerules.verify.replay import confirm
     from gerules.verify.shrink import shrink
@@ -233,13 +248,14 @@ def _law(known: Knowledge, kind: str, full: str, settings: Settings) -> Sequence
 class Tools:
     """What verification is made of; each has a module beside this one, imported when it is first needed.
 
-    `plan` compiles a case, `trials` draws instances of it, `witness` makes a difference small and runs it once more
-    (None where it does not show again), `prove` proves, `replay_model` makes an instance of the prover's suspicion,
-    `law` judges a statement that is no rewrite.
+    `plan` compiles a case, `trials` draws instances of it, `near` gives plans that draw near the rule's examples.
+    `witness` makes a difference small and runs it once more (None where it does not show again), `prove` proves,
+    `replay_model` makes an instance of the prover's suspicion, `law` judges a statement that is no rewrite.
     """
 
     plan: Callable[[Case, Knowledge], Any] = _plan
     trials: Callable[[Any, int, int], Ran] = _trials
+    near: Callable[[Any], Sequence[Any]] = _near
     witness: Callable[[Any, Any], Any] = _witness
     prove: Callable[[Case, Knowledge], Proof] = _prove
     replay_model: Callable[[Any, object], Any] = _replay_model

@@ -61,6 +61,10 @@ def accepts(plan: Any, accepted: int, seed: int) -> Ran:
     return Ran(accepted)
 
 
+def nowhere(plan: Any) -> tuple[Any, ...]:
+    return ()
+
+
 def shown(plan: Any, found: Any) -> Any:
     return Shown()
 
@@ -70,7 +74,7 @@ def nothing(plan: Any, model: object) -> Any:
 
 
 # Functions of this module, so that other processes can have them too.
-FINE = Tools(plan=plain, trials=accepts, witness=shown, prove=settled, replay_model=nothing, law=law)
+FINE = Tools(plan=plain, trials=accepts, near=nowhere, witness=shown, prove=settled, replay_model=nothing, law=law)
 
 
 def run(folder: Path, tools: Tools = FINE, text: str = RULES, **more: Any) -> Report:
