@@ -22,6 +22,6 @@ def test_examples_show_where_instances_are(known: Knowledge, rule: str) -> None:
     (case,) = cases_of(known, known.program.rewrites[rule])
     settings = Settings(trials=20, prover=False)
     verdict = assess_case(case, known, settings, Tools())
-    assert (verdict.status, verdict.trials) == ("tested", 20)
+    assert verdict.status == "tested"
     blind = assess_case(case, known, settings, Tools(near=lambda plan: ()))
     assert blind.trials < verdict.trials
