@@ -20,7 +20,7 @@ def known() -> Knowledge:
 @pytest.mark.parametrize("rule", ["algebra/slice.slice_slice_empty", "algebra/concat.concat_slices"])
 def test_examples_show_where_instances_are(known: Knowledge, rule: str) -> None:
     (case,) = cases_of(known, known.program.rewrites[rule])
-    settings = Settings(trials=20, prover=False)
+    settings = Settings(prover=False)
     verdict = assess_case(case, known, settings, Tools())
     assert verdict.status == "tested"
     blind = assess_case(case, known, settings, Tools(near=lambda plan: ()))
