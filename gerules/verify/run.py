@@ -189,9 +189,14 @@ def verify(request: Request, watch: Watch = unwatched) -> Report:
 
 
 def sources_of(given: Sequence[RuleSource]) -> tuple[RuleSource, ...]:
-    """The shipped files, and those given that are none of them."""
-    theirs = {s.path.resolve() for s in given}
-    return (*(s for s in shipped_sources() if s.path.resolve() not in theirs), *given)
+    """The shipped files, and those given that are none of them.
+
+    Always in this order: what a rule is tried with comes from all examples in theirs, and a rule has the same verdict
+    whether its file or its folder is named.
+    """
+    theirs = {s.path.resolve(): s for s in given}
+    shipped = tuple(theirs.pop(s.path.resolve(), s) for s in shipped_sources())
+    return (*shipped, *theirs.values())
 
 
 def read_rules(given: Sequence[RuleSource]) -> tuple[tuple[RuleSource, ...], Knowledge]:

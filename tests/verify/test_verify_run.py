@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from gerules.dsl.program import shipped_sources, user_sources
 from gerules.egraph.program import Knowledge
 from gerules.errors import Diagnostic, GerulesError, Refused, UsageFault
 from gerules.verify.assess import Settings, Tools
 from gerules.verify.case import Case
 from gerules.verify.registry import NAME, read_verdicts
-from gerules.verify.run import Report, Request, verify
+from gerules.verify.run import Report, Request, sources_of, verify
 from gerules.verify.verdict import CaseVerdict, Proof
 
 RULES = """opset ai.onnx 17
@@ -330,3 +331,10 @@ def test_a_refusal_inside_of_a_rule_is_its_reason(tmp_path: Path) -> None:
         raise Refused(Diagnostic("GR403", "there is no kernel"))
 
     assert said(run(tmp_path, replace(FINE, plan=refuse)))["good"] == ("unknown", "there is no kernel (GR403)")
+
+
+def test_naming_a_file_or_its_folder_loads_the_same() -> None:
+    shipped = shipped_sources()
+    folder = user_sources(shipped[0].path.parent)
+    for given in ([], folder, folder[:1], list(reversed(shipped))):
+        assert [s.path for s in sources_of(given)] == [s.path for s in shipped]
