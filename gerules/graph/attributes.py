@@ -18,6 +18,7 @@ from gerules.graph.dimension import Dim
 from gerules.graph.dtypes import NAME_OF_NUMBER, NUMBERS
 from gerules.registry.definition import OperatorDef
 from gerules.registry.text import (
+    PLAIN,
     escape,
     format_float,
     format_floats,
@@ -105,21 +106,10 @@ def parse_value(kind: str, text: str, table: ConstantTable | None = None) -> obj
     """
     if text == UNSET:
         return None
-    match kind:
-        case "int":
-            return int(text)
-        case "float":
-            return parse_float(text)
-        case "str":
-            return unescape(text)
-        case "ints":
-            return parse_ints(text)
-        case "floats":
-            return parse_floats(text)
-        case "strs":
-            return parse_strs(text)
-        case "tensor":
-            return decode(text, table or ConstantTable())
+    if kind in PLAIN:
+        return PLAIN[kind](text)
+    if kind == "tensor":
+        return decode(text, table or ConstantTable())
     raise ValueError(f"no value of kind {kind!r} has a text form")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import cast
 
 from gerules.registry.definition import OPTIONAL, VARIADIC, Attribute, Operand, OperatorDef
 from gerules.registry.onnx_schemas import onnx_registry
 from gerules.registry.registry import Registry
 from gerules.registry.release import DYNAMIC, Body, Literal, Port, Release, ReleaseAttribute, ReleaseOperator
 from gerules.registry.release import OPTIONAL as MAY_BE_ABSENT
-from gerules.registry.text import parse_float, parse_floats, parse_ints, parse_strs, unescape
+from gerules.registry.text import PLAIN, unescape
 
 _TYPES = {
     "int": "Int",
@@ -90,15 +91,4 @@ def _default(attribute: Attribute) -> Literal | None:
     text = attribute.default
     if text is None:
         return None
-    match attribute.type:
-        case "int":
-            return int(text)
-        case "float":
-            return parse_float(text)
-        case "ints":
-            return parse_ints(text)
-        case "floats":
-            return parse_floats(text)
-        case "strs":
-            return parse_strs(text)
-    return unescape(text)
+    return cast(Literal, PLAIN.get(attribute.type, unescape)(text))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -92,6 +92,17 @@ def parse_strs(text: str) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError(f"not a list of strings: {text!r}")
     return tuple(values)
+
+
+PLAIN: Mapping[str, Callable[[str], object]] = {
+    "int": int,
+    "float": parse_float,
+    "str": unescape,
+    "ints": parse_ints,
+    "floats": parse_floats,
+    "strs": parse_strs,
+}
+"""Types of attributes whose texts need nothing else to be read, and how they are."""
 
 
 def _items(text: str) -> list[str]:

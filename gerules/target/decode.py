@@ -7,7 +7,7 @@ from functools import lru_cache
 from gerules.graph.constants import ConstantTable, decode
 from gerules.graph.dims import Dim
 from gerules.graph.dtypes import NAME_OF_NUMBER
-from gerules.registry.text import parse_float, parse_floats, parse_ints, parse_strs, unescape
+from gerules.registry.text import PLAIN
 from gerules.static.values import Value, settle
 
 _NO_TABLE = ConstantTable()
@@ -24,21 +24,11 @@ def decode_attribute(kind: str, text: str, is_dtype: bool = False) -> Value:
         return None
     if is_dtype or kind == "dtype":
         return NAME_OF_NUMBER.get(int(text), int(text)) if text.isdigit() else text
+    if kind in PLAIN:
+        return PLAIN[kind](text)
     match kind:
-        case "int":
-            return int(text)
         case "bool":
             return bool(int(text))
-        case "float":
-            return parse_float(text)
-        case "str":
-            return unescape(text)
-        case "ints":
-            return parse_ints(text)
-        case "floats":
-            return parse_floats(text)
-        case "strs":
-            return parse_strs(text)
         case "dim":
             return settle(Dim.parse(text))
         case "mask":

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gerules.egraph.signature import RESULTS, Signature
-from gerules.egraph.texts import dtype_number
+from gerules.egraph.signature import Signature
 from gerules.registry.definition import OperatorDef
 from gerules.simulate.faults import SimulationFault, fault, node_fault
 from gerules.simulate.kernel import REFERENCE, Kernel, NodeSpec, Run
 from gerules.simulate.schema import find_schema
 from gerules.simulate.selection import NoBody, Selector
 from gerules.simulate.values import describe, normalise
+from gerules.verify.compute import attribute_values
 from gerules.verify.sides import RECORDER
 
 _SELECTOR = Selector()
@@ -24,13 +24,7 @@ def run_body(
     definition: OperatorDef, signature: Signature, operands: Sequence[object], columns: Sequence[object]
 ) -> list[object]:
     """The results of an operator by its schema's body. Raises NodeFault where the body fails."""
-    values: dict[str, object] = {}
-    results = 1
-    for attribute, value in zip(signature.attributes, columns, strict=True):
-        if attribute.name == RESULTS and signature.several:
-            results = int(value)  # type: ignore[call-overload]
-        elif value is not None:
-            values[attribute.name] = dtype_number(str(value)) if signature.kind(attribute.name) == "dtype" else value
+    values, results = attribute_values(signature, columns)
     node = (definition.domain, definition.name, int(definition.since))
     recorder = RECORDER.get()
     if recorder is None:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from gerules.errors import Diagnostic, GerulesError, UsageFault
+from gerules.errors import Diagnostic, GerulesError
 from gerules.paths import rules_root
 from gerules.verify.keys import versions
 from gerules.verify.verdict import STATUSES, CaseVerdict, RuleVerdict
+from gerules.verify.writing import VERDICTS, write_whole
 
 NAME: Final = "VERDICTS.json"
 FORMAT: Final = 1
@@ -246,30 +245,13 @@ def write_verdicts(verdicts: Verdicts, path: Path) -> bool:
 
     Raises UsageFault (GR594) where it cannot be.
     """
-    text = verdicts.text()
+    data = verdicts.text().encode()
     try:
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
+        if path.is_file() and path.read_bytes() == data:
             return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(made).chmod(0o644)
-            Path(made).replace(path)
-        except BaseException:
-            Path(made).unlink(missing_ok=True)
-            raise
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = getattr(fault, "strerror", None) or "something else is there"
-        raise UsageFault(
-            Diagnostic(
-                "GR594",
-                f"the verdicts cannot be written: {reason}",
-                file=str(path),
-                hint="name another file with --verdicts FILE",
-            )
-        ) from None
+    except OSError:  # what cannot be read cannot be replaced either: writing says why
+        pass
+    write_whole(path, data, VERDICTS)
     return True
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -36,7 +37,7 @@ class Source(Protocol):
         """The same, for the elements of an array."""
 
 
-class Recorded:
+class Recorded(ABC):
     """Keeps what was decided."""
 
     def __init__(self) -> None:
@@ -47,8 +48,9 @@ class Recorded:
     def step(self) -> None:
         self.bounds.append(len(self.choices))
 
+    @abstractmethod
     def below(self, bound: int, label: str | None = None) -> int:
-        raise NotImplementedError
+        """The next decision, kept."""
 
     def many(self, bound: int, count: int) -> list[int]:
         return [self.below(bound) for _ in range(count)]

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from gerules.errors import Diagnostic, UsageFault
 
 
-def write_whole(path: Path, data: bytes) -> None:
+@dataclass(frozen=True)
+class Refusal:
+    """How it is said that a file cannot be written."""
+
+    code: str
+    what: str
+    hint: str
+
+
+WITNESS = Refusal("GR586", "the witness", "name another folder")
+VERDICTS = Refusal("GR594", "the verdicts", "name another file with --verdicts FILE")
+
+
+def write_whole(path: Path, data: bytes, refused: Refusal = WITNESS) -> None:
     """Writes a file beside its place and renames it; its folder is made where it is not there.
 
-    Raises UsageFault (GR586) where it cannot be written; then what was there before is untouched.
+    Raises UsageFault (with the code of `refused`) where it cannot be written; then what was there before is untouched.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,5 +41,5 @@ def write_whole(path: Path, data: bytes) -> None:
             raise
     except OSError as fault:
         reason = fault.strerror or type(fault).__name__
-        message = f"the witness cannot be written: {reason}"
-        raise UsageFault(Diagnostic("GR586", message, file=str(path), hint="name another folder")) from None
+        message = f"{refused.what} cannot be written: {reason}"
+        raise UsageFault(Diagnostic(refused.code, message, file=str(path), hint=refused.hint)) from None

@@ -13,6 +13,7 @@ from typing import Final
 
 import z3
 
+from gerules.egraph import terms
 from gerules.verify.prove import arith
 from gerules.verify.prove.arith import Bool, Int
 from gerules.verify.prove.solve import Memory, Premises
@@ -228,35 +229,13 @@ class Node:
         return self.made[index]
 
 
-class Chooser:
-    """Replays a sequence of decisions, so that straight-line code can enumerate structures."""
-
-    def __init__(self) -> None:
-        self.taken: list[int] = []
-        self.sizes: list[int] = []
-        self.position = 0
+class Chooser(terms.Chooser):
+    """Decisions of which there may be none to take: then the structure does not exist."""
 
     def pick(self, options: int) -> int:
         if options < 1:
             raise Skip
-        if self.position == len(self.taken):
-            self.taken.append(0)
-            self.sizes.append(options)
-        choice = self.taken[self.position]
-        self.position += 1
-        return choice
-
-    def next(self) -> bool:
-        """Moves on to the next sequence; false after the last one."""
-        del self.taken[self.position :], self.sizes[self.position :]
-        while self.taken and self.taken[-1] + 1 >= self.sizes[-1]:
-            self.taken.pop()
-            self.sizes.pop()
-        if not self.taken:
-            return False
-        self.taken[-1] += 1
-        self.position = 0
-        return True
+        return super().pick(options)
 
 
 class World:
