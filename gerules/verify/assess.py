@@ -60,7 +60,8 @@ def assess_case(case: Case, known: Knowledge, settings: Settings, tools: Tools) 
     try:
         verdict = _assessed(case, known, settings, tools, verdict)
     except GerulesError as fault:
-        verdict = replace(verdict, detail=reason_of(fault))
+        never = fault.diagnostics[0].code == NO_INSTANCE
+        verdict = replace(verdict, detail=f"{NEVER}: {reason_of(fault)}" if never else reason_of(fault))
     except Exception as fault:  # one rule that trips us up must not take the others with it; its verdict says so
         verdict = replace(verdict, detail=_our_fault(fault))
     return replace(verdict, seconds=time.monotonic() - started)
@@ -112,6 +113,7 @@ def _refuted(tools: Tools, plan: Any, found: Any, verdict: CaseVerdict, seen: st
 
 
 NEVER: Final = "no instance was found that meets its conditions"
+NO_INSTANCE: Final = "GR580"
 NO_PROOF: Final = "; no proof: "
 
 

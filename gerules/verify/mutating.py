@@ -111,7 +111,7 @@ def mutate_rules(
     if inline:
         run_here(known, units, work, done)
     elif units:
-        Pool(sources, known, work, max(1, jobs), SECONDS if seconds is None else seconds, done).run(units)
+        Pool(sources, work, max(1, jobs), SECONDS if seconds is None else seconds, done).run(units)
     in_order = [found[full] for _, full, _ in chosen]
     notes = () if prover_available() else ("z3 is not installed, so no mutant is proved equivalent",)
     return MutationReport(

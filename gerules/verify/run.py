@@ -127,8 +127,7 @@ def _diagnostics(outcome: Outcome) -> list[Diagnostic]:
 class Request:
     """What to verify and how. `paths` are files and folders; `rule` a name, full name, ruleset or pattern with `*`;
     `verdicts` a registry in the place of those beside the rules; `fresh` forgets what is known; `write` keeps what is
-    found; `inline` works in this process; without `forks` every other one reads the rules
-    anew. `seconds` is for each rule."""
+    found; `inline` works in this process. `seconds` is for each rule."""
 
     paths: tuple[str | Path, ...]
     rule: str | None = None
@@ -140,7 +139,6 @@ class Request:
     compare: bool = False
     verdicts: Path | None = None
     inline: bool = False
-    forks: bool = True
     tools: Tools = field(default_factory=Tools)
 
 
@@ -298,7 +296,7 @@ class _Run:
             run_here(self.known, units, work, done)
         elif units:
             limit = SECONDS if request.seconds is None else request.seconds
-            Pool(self.sources, self.known, work, max(1, request.jobs), limit, done, request.forks).run(units)
+            Pool(self.sources, work, max(1, request.jobs), limit, done).run(units)
         return {
             full: ([case for first in sorted(parts) for case in parts[first]], early.get(full, ""))
             for full, parts in found.items()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 import time
 import warnings
 from collections import deque
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 from gerules.dsl.program import RuleSource, load_program
 from gerules.egraph.program import Knowledge, knowledge
+from gerules.errors import Diagnostic, InternalFault
 from gerules.registry import onnx_registry
 from gerules.static import known_functions
 from gerules.verify.assess import Settings, Tools, assess_case, assess_law
@@ -76,6 +76,8 @@ def run_here(known: Knowledge, units: Sequence[Unit], work: Work, done: Done) ->
 class _Worker:
     process: Any
     link: Connection
+    ready: bool = False
+    """Whether it has read the rules: only then it is given something, and only then time counts."""
     unit: Unit | None = None
     started: float = 0.0
     found: list[Any] = field(default_factory=list)
@@ -86,12 +88,10 @@ class Pool:
     """Processes that take units. `seconds` is how long one rule may take in all, over its units."""
 
     sources: Sequence[RuleSource]
-    known: Knowledge
     work: Work
     jobs: int
     seconds: float | None
     done: Done
-    forks: bool = True
     _workers: list[_Worker] = field(default_factory=list)
     _spent: dict[str, float] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ class Pool:
                 self._workers.append(self._start())
             while waiting or any(w.unit is not None for w in self._workers):
                 for worker in self._workers:
-                    if worker.unit is None and waiting:
+                    if worker.ready and worker.unit is None and waiting:
                         self._give(worker, waiting)
                 self._collect()
         finally:
@@ -111,17 +111,12 @@ class Pool:
                 _end(worker)
 
     def _start(self) -> _Worker:
-        # A process that has no other thread is forked, and knows the rules already; else a new one reads them.
-        forks = self.forks and "fork" in multiprocessing.get_all_start_methods() and threading.active_count() <= 2
-        context: Any = multiprocessing.get_context("fork" if forks else "spawn")
+        # Never forked: the e-graph engine has threads from the moment it is imported, and waits for them for ever in a
+        # process that was copied without them.
+        context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
-        known = self.known if forks else None
-        arguments = (there, tuple(self.sources), known, self.work)
-        process = context.Process(target=_work, args=arguments, daemon=True)
-        with warnings.catch_warnings():
-            # The other thread, if there is one, draws the progress bar, and takes no lock that a worker needs.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process.start()
+        process = context.Process(target=_work, args=(there, tuple(self.sources), self.work), daemon=True)
+        process.start()
         there.close()
         return _Worker(process, here)
 
@@ -141,12 +136,12 @@ class Pool:
         return self.seconds - self._spent.get(unit.full, 0.0)
 
     def _collect(self) -> None:
-        busy = [w for w in self._workers if w.unit is not None]
+        busy = [w for w in self._workers if w.unit is not None or not w.ready]
         if not busy:
             return
         now = time.monotonic()
         ends = [w.started + self._left(w.unit) - now for w in busy if w.unit is not None]
-        nearest = min(ends)
+        nearest = min(ends, default=float("inf"))
         ready = wait([w.link for w in busy], None if nearest == float("inf") else max(0.0, nearest))
         for worker in busy:
             if worker.link in ready:
@@ -158,7 +153,14 @@ class Pool:
         try:
             message = worker.link.recv()
         except (EOFError, OSError):
+            if worker.unit is None:
+                raise InternalFault(
+                    Diagnostic("GR904", "a process that verifies rules ended before it began")
+                ) from None
             self._lost(worker, "crash")
+            return
+        if not worker.ready:
+            worker.ready = True
             return
         if message is not None:
             worker.found.append(message)
@@ -176,7 +178,7 @@ class Pool:
         self._finish(worker, why)
         _end(worker)
         fresh = self._start()
-        worker.process, worker.link = fresh.process, fresh.link
+        worker.process, worker.link, worker.ready = fresh.process, fresh.link, False
 
 
 def _end(worker: _Worker) -> None:
@@ -188,11 +190,13 @@ def _end(worker: _Worker) -> None:
         worker.process.join()
 
 
-def _work(link: Connection, sources: Sequence[RuleSource], known: Knowledge | None, work: Work) -> None:
+def _work(link: Connection, sources: Sequence[RuleSource], work: Work) -> None:
     """What a process does: takes units until there are no more, sends each finding, then None."""
-    if known is None:
-        known = knowledge(load_program(sources, onnx_registry(), known_functions()))
+    # What NumPy thinks of extreme operands is no news to whoever reads the verdicts.
+    warnings.simplefilter("ignore")
+    known = knowledge(load_program(sources, onnx_registry(), known_functions()))
     try:
+        link.send(None)  # ready
         while True:
             unit = link.recv()
             for found in work(known, unit):
