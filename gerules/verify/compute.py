@@ -89,6 +89,9 @@ def attribute_values(signature: Signature, columns: Sequence[object]) -> tuple[d
 def far(value: object) -> bool:
     """Whether an operand or an attribute holds numbers that could be extents nobody can compute with."""
     if isinstance(value, np.ndarray):
+        if value.size == 1 and value.dtype.kind in "uif":
+            # One number of any type may be an extent: the depth of OneHot, a limit of Range.
+            return bool((np.abs(value.astype(np.float64)) > FAR).any())
         if value.dtype.name not in ("int64", "int32") or not 0 < value.size <= 16:
             return False
         if bool((value > FAR).any() or (value < -FAR).any()):
