@@ -21,6 +21,7 @@ from gerules.registry.definition import OPTIONAL, REQUIRED, VARIADIC, Attribute,
 from gerules.static import free_names
 from gerules.static.context import DTYPES
 from gerules.verify.case import Case
+from gerules.verify.joined import TypeClasses
 from gerules.verify.layout import (
     Bound,
     ColumnAt,
@@ -49,34 +50,6 @@ class Impossible(Exception):
     """These choices close the pattern in a way that no graph has."""
 
 
-@dataclass
-class _Types:
-    """Classes of element types: keys that have one type, with what each may be."""
-
-    parent: dict[object, object] = field(default_factory=dict)
-    domain: dict[object, frozenset[str] | None] = field(default_factory=dict)
-
-    def find(self, key: object) -> object:
-        self.parent.setdefault(key, key)
-        while self.parent[key] != key:
-            self.parent[key] = self.parent[self.parent[key]]
-            key = self.parent[key]
-        return key
-
-    def join(self, a: object, b: object) -> None:
-        a, b = self.find(a), self.find(b)
-        if a == b:
-            return
-        left, right = self.domain.pop(a, None), self.domain.pop(b, None)
-        self.parent[b] = a
-        self.domain[a] = left if right is None else right if left is None else left & right
-
-    def limit(self, key: object, types: frozenset[str]) -> None:
-        key = self.find(key)
-        known = self.domain.get(key)
-        self.domain[key] = types if known is None else known & types
-
-
 NUMERIC = frozenset(DTYPES) - {"bool", "str", "c64", "c128"}
 _UNSIGNED = frozenset(t for t in DTYPES if t[0] == "u")
 _FLOATS = frozenset(t for t in DTYPES if t[0] in "fb" and t != "bool")
@@ -102,7 +75,7 @@ class Builder:
     steps: list[Step] = field(default_factory=list)
     conditions: list[ast.Expr] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
-    types: _Types = field(default_factory=_Types)
+    types: TypeClasses = field(default_factory=TypeClasses)
     absent: set[int] = field(default_factory=set)
     node_results: list[tuple[int, ...]] = field(default_factory=list)
     node_signatures: list[Signature] = field(default_factory=list)

@@ -207,3 +207,17 @@ def test_a_region_that_nobody_can_sample_is_refused(far: float) -> None:
         run("RoiAlign", operands)
     near = run("RoiAlign", [operands[0], np.array([[0, 0, 4, 4]], np.float32), operands[2]])
     assert near.shape == (1, 1, 1, 1) and np.isfinite(near).all()
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resizing_keeps_the_imaginary_part(mode: str) -> None:
+    real, imaginary = normal(1, 1, 4), normal(1, 1, 4, seed=1)
+    scales = np.array([1.0, 1.0, 2.0], np.float32)
+
+    def resized(x: np.ndarray) -> np.ndarray:
+        return evaluate_node("", "Resize", 19, {"mode": mode}, [x, None, scales], 1)[0]  # type: ignore[no-any-return]
+
+    found = resized((real + 1j * imaginary).astype(np.complex64))
+    parts = [resized(real), resized(imaginary)]
+    np.testing.assert_allclose(found.real, parts[0], rtol=1e-6)
+    np.testing.assert_allclose(found.imag, parts[1], rtol=1e-6)

@@ -129,6 +129,7 @@ def _by_sizes(x: Array, sizes: Sequence[int], axes: Sequence[int], policy: str) 
 def _resized(x: Array, plan: dict[int, _Axis], rule: _Rule) -> Array:
     y = x
     exact = rule.mode == "nearest"
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
     for axis, place in plan.items():
         whole = place.start == 0.0 and place.end == 1.0
         if place.out == place.size and place.scale == 1.0 and whole:
@@ -142,7 +143,7 @@ def _resized(x: Array, plan: dict[int, _Axis], rule: _Rule) -> Array:
             index = np.clip(_nearest(at, nearest), 0, place.size - 1)
             y = np.take(y, index, axis=axis)
         else:
-            y = _interpolated(y if y.dtype == np.float64 else y.astype(np.float64), axis, place, at, rule)
+            y = _interpolated(y.astype(wide, copy=False), axis, place, at, rule)
         if rule.coordinates == "tf_crop_and_resize":
             outside = (at < 0) | (at > place.size - 1)
             if outside.any():
