@@ -181,6 +181,7 @@ def run_side(side: Side, inputs: Mapping[str, Array]) -> list[object]:
     """The results of a side on its inputs, by reference kernels. Raises NodeFault where a node fails."""
     from gerules.simulate import evaluate_node
     from gerules.simulate.kernel import REFERENCE
+    from gerules.simulate.values import normalise
     from gerules.verify.admitted import check_signs
     from gerules.verify.bodies import evaluate_body
 
@@ -190,5 +191,7 @@ def run_side(side: Side, inputs: Mapping[str, Array]) -> list[object]:
         check_signs(node.domain, node.op, node.since, node.attributes, operands)
         what = (node.domain, node.op, node.since, node.attributes, operands, len(node.results))
         made = evaluate_body(*what) if node.body else evaluate_node(*what, kernels=REFERENCE)
-        values.update({n: v for n, v in zip(node.results, made, strict=True) if n})
+        # Kernels may give a scalar of NumPy's where the rank is 0.
+        results = [normalise(v) if np.isscalar(v) else v for v in made]
+        values.update({n: v for n, v in zip(node.results, results, strict=True) if n})
     return [values[r] if r else None for r in side.results]

@@ -221,3 +221,10 @@ def test_resizing_keeps_the_imaginary_part(mode: str) -> None:
     parts = [resized(real), resized(imaginary)]
     np.testing.assert_allclose(found.real, parts[0], rtol=1e-6)
     np.testing.assert_allclose(found.imag, parts[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"])
+def test_pooling_over_no_axes_is_refused(op: str) -> None:
+    assert run(op, [normal(2, 3, 4)]).shape == (2, 3, 1)
+    with pytest.raises(NodeFault, match="spatial axes"):
+        run(op, [normal(2, 3)])

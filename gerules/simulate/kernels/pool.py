@@ -16,9 +16,13 @@ from gerules.simulate.kernels.windows import Geometry, geometry, pad_for, shifte
 from gerules.simulate.values import Array, Value
 
 
-def _place(spec: NodeSpec, x: Array) -> Geometry:
+def _spatial(x: Array) -> None:
     if x.ndim < 3:
         raise ValueError(f"pooling needs spatial axes, the operand has rank {x.ndim}")
+
+
+def _place(spec: NodeSpec, x: Array) -> Geometry:
+    _spatial(x)
     return geometry(spec, x.shape[2:], spec.get("kernel_shape") or x.shape[2:])
 
 
@@ -142,6 +146,7 @@ def global_average_pool(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
+        _spatial(x)
         count = math.prod(x.shape[2:])
         y = total(wide(x), tuple(range(2, x.ndim)), True)
         return ((y / y.dtype.type(count)).astype(x.dtype, copy=False),)
@@ -153,6 +158,7 @@ def global_average_pool(spec: NodeSpec) -> Kernel:
 def global_max_pool(spec: NodeSpec) -> Kernel:
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
+        _spatial(x)
         return (np.asarray(x.max(axis=tuple(range(2, x.ndim)), keepdims=True)),)
 
     return compute
@@ -164,6 +170,7 @@ def global_lp_pool(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
+        _spatial(x)
         return (_root(total(_power(wide(x), p), tuple(range(2, x.ndim)), True), p).astype(x.dtype, copy=False),)
 
     return compute

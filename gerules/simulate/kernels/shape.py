@@ -371,6 +371,8 @@ def one_hot(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         indices, depth, values = operands
+        if depth.size != 1 or depth.ndim > 1 or values.shape != (2,):
+            raise ValueError("the depth is one number, the values are two")
         count = int(depth.reshape(-1)[0])
         places = np.asarray(indices).astype(np.int64)
         places = np.where(places < 0, places + count, places)
