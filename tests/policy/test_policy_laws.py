@@ -125,13 +125,28 @@ def test_forward_and_then_backward_gives_the_same_node(data: st.DataObject, poli
         large = replace(large, inputs=(*large.inputs, *more))
     settings_ = tuple(replace(a, name=f"more_{a.name}") for a in data.draw(attributes(required=False)))
     large = replace(large, attributes=(*large.attributes, *settings_))
-    node = trimmed(data.draw(nodes(small)))
+    node = data.draw(nodes(small))
+    if not any(p.kind == "dynamic" for p in small.inputs):
+        # Behind a dynamic input absent ones are written: what it takes is counted from them.
+        node = trimmed(node)
     one, other = of(large), of(small, version="2.0.0")
     (there,) = between(one, other, policy).carry([node])
     assert there.strategy == ("forward" if large != small else "none") and not there.refused
     (back,) = between(other, one, policy).carry(list(there.nodes))
     assert back.strategy == ("backward" if large != small else "none") and not back.refused
-    assert trimmed(back.nodes[0]) == node
+    assert trimmed(back.nodes[0]) == trimmed(node)
+
+
+def test_a_node_whose_dynamic_input_cannot_be_counted_is_refused() -> None:
+    """Its last operand, absent, is not written: the required one before it would be taken for another."""
+    kinds = {"a": "dynamic", "b": "optional", "c": "required", "d": "optional"}
+    small = ReleaseOperator("Foo", tuple(Port(n, k, ()) for n, k in kinds.items()), (Port("y", "required", ()),), ())
+    node = NodeForm("n", "Foo", ("a0", None, "c0"), ("y:",))
+    large = replace(small, attributes=(ReleaseAttribute("more", "Bool", False, False),))
+    (found,) = between(of(large), of(small, version="2.0.0")).carry([node])
+    assert found.refused and found.nodes == (node,)
+    (whole,) = between(of(large), of(small, version="2.0.0")).carry([replace(node, inputs=("a0", None, "c0", None))])
+    assert whole.strategy == "forward" and not whole.refused
 
 
 @settings(max_examples=40, deadline=None)
