@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gerules.verify.outcome import Accepted, Outcome, Refutation, Refuted, Rejected, Trials
 from gerules.verify.plan import CasePlan, never_held, plan_case
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 MENDINGS = 12
-"""How often one draw is mended before a new one begins."""
+"""How often one draw is mended, at most, before a new one begins."""
 KEPT = 24
 """Instances that new ones are made from where instances are rare."""
 SMALL = 60
@@ -44,6 +45,21 @@ def run_trials(
     return _Run(plan, accepted, seed, seconds, 60 * accepted if most is None else most).go()
 
 
+@dataclass(frozen=True)
+class Success:
+    """How many draws of a kind there were, and how many of them were instances; one of each to begin with."""
+
+    found: int = 1
+    tried: int = 1
+
+    def after(self, outcome: Outcome) -> Success:
+        return Success(self.found + isinstance(outcome, Accepted), self.tried + 1)
+
+    @property
+    def share(self) -> float:
+        return self.found / self.tried
+
+
 class _Run:
     def __init__(self, plan: CasePlan, accepted: int, seed: int, seconds: float | None, most: int) -> None:
         self.plan, self.accepted, self.most = plan, accepted, most
@@ -51,6 +67,7 @@ class _Run:
         self.started = time.monotonic()
         self.seconds = seconds
         self.count = self.drawn = self.fresh = self.lucky = 0
+        self.begun = self.mends = Success()
         self.rejected: dict[str, int] = {}
         self.kept: list[Source] = []
         self.met: dict[str, None] = {}
@@ -78,13 +95,19 @@ class _Run:
             source = RandomSource(int(self.draw() * (1 << 53)), wanted)
         self.fresh += 1
         outcome = self.try_out(source)
-        for _ in range(MENDINGS):
+        self.begun = self.begun.after(outcome)
+        for _ in range(self.patience()):
             if not isinstance(outcome, Rejected) or self.drawn >= self.most:
                 return
             other = self.mended(source, outcome, wanted)
             found = self.try_out(other)
+            self.mends = self.mends.after(found)
             if not isinstance(found, Rejected) or found.progress >= outcome.progress:
                 source, outcome = other, found
+
+    def patience(self) -> int:
+        """How often a draw is mended: less where a new one succeeds more often than one that is mended."""
+        return max(1, min(MENDINGS, round(MENDINGS * self.mends.share / self.begun.share)))
 
     def luck(self) -> float:
         return 0.15 + 0.85 * self.count / max(self.drawn, 1)
