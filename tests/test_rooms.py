@@ -29,6 +29,7 @@ ROOMS: dict[str, set[str]] = {
 }
 ROOMS["pipeline"] = {*ROOMS}
 ROOMS["cli"] = {*ROOMS}
+ROOMS["pytest_plugin"] = {*ROOMS}
 
 
 def room_of(module: Path) -> str:

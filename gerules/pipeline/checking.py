@@ -44,16 +44,9 @@ def check_rules(paths: Sequence[str | Path], *, examples: bool = True, progress:
         except GerulesError as error:
             found += error.diagnostics
     progress("checking the rules")
-    theirs = {s.path.resolve() for s in given}
     shown = {s.display for s in given}
-    shipped = [s for s in shipped_sources() if s.path.resolve() not in theirs]
-    program, diagnostics = check_program([*shipped, *given], onnx_registry(), known_functions())
-    found += [d for d in diagnostics if _file(d) in shown or _file(d) is None]
-    if not any(d.severity == "error" for d in found):
-        found += pending(program, shown)
-    if not any(d.severity == "error" for d in found):
-        found += _lowered(program, shown)
-        found = without_decided(program, found)
+    program, faults = read_checked(given)
+    found += faults
     files = [f for f in program.files if f.path in shown]
     rules = sum(1 for entry in program.rewrites.values() if entry.file.path in shown)
     count = sum(1 for entry in program.examples if entry.file.path in shown)
@@ -64,6 +57,21 @@ def check_rules(paths: Sequence[str | Path], *, examples: bool = True, progress:
     if not any(d.severity == "error" for d in found):
         found += _verdicts(program, shown, given)
     return Checked(tuple(found), len(files), rules, count, ran, program.sources)
+
+
+def read_checked(given: Sequence[RuleSource]) -> tuple[Program, list[Diagnostic]]:
+    """Rule files with the shipped ones around them, and all that is wrong in the files given; no example is run."""
+    theirs = {s.path.resolve() for s in given}
+    shown = {s.display for s in given}
+    shipped = [s for s in shipped_sources() if s.path.resolve() not in theirs]
+    program, diagnostics = check_program([*shipped, *given], onnx_registry(), known_functions())
+    found = [d for d in diagnostics if _file(d) in shown or _file(d) is None]
+    if not any(d.severity == "error" for d in found):
+        found += pending(program, shown)
+    if not any(d.severity == "error" for d in found):
+        found += _lowered(program, shown)
+        found = without_decided(program, found)
+    return program, found
 
 
 def _file(diagnostic: Diagnostic) -> str | None:

@@ -81,6 +81,19 @@ class Outcome:
         cases = self.verdict.cases
         return not cases or not all(c.detail.startswith(NEVER) for c in cases)
 
+    def diagnostics(self) -> list[Diagnostic]:
+        """What is wrong with the rule: an error where it is refuted or never applies, a warning where it is unknown."""
+        verdict, span = self.verdict, self.entry.statement.span
+        if verdict.status == "refuted":
+            return [refuted(verdict.rule, verdict.detail, span)]
+        if not self.met:
+            message = f"{verdict.rule} applies to nothing: {verdict.detail}"
+            hint = "is a condition too strong, or two that exclude each other?"
+            return [Diagnostic("GR598", message, span, hint=hint)]
+        if verdict.status == "unknown":
+            return [unknown(self.entry, verdict.rule, verdict.detail)]
+        return []
+
 
 @dataclass(frozen=True)
 class Report:
@@ -104,23 +117,11 @@ class Report:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What is wrong with the rules: errors for what is refuted or never applies, warnings for what is unknown."""
-        found = [d for outcome in self.outcomes for d in _diagnostics(outcome)]
+        found = [d for outcome in self.outcomes for d in outcome.diagnostics()]
         if self.differences:
             hint = "verify again, and keep what is written"
             found += [Diagnostic("GR597", f"the recorded verdict differs: {d}", hint=hint) for d in self.differences]
         return tuple(found)
-
-
-def _diagnostics(outcome: Outcome) -> list[Diagnostic]:
-    verdict, span = outcome.verdict, outcome.entry.statement.span
-    if verdict.status == "refuted":
-        return [refuted(verdict.rule, verdict.detail, span)]
-    if not outcome.met:
-        message = f"{verdict.rule} applies to nothing: {verdict.detail}"
-        return [Diagnostic("GR598", message, span, hint="is a condition too strong, or two that exclude each other?")]
-    if verdict.status == "unknown":
-        return [unknown(outcome.entry, verdict.rule, verdict.detail)]
-    return []
 
 
 @dataclass(frozen=True)
@@ -172,18 +173,46 @@ def verify_rules(
 def verify(request: Request, watch: Watch = unwatched) -> Report:
     """`verify_rules` with everything in one value."""
     started = time.monotonic()
-    given = [(Path(path), source) for path in request.paths for source in user_sources(path)]
-    sources, known = read_rules([source for _, source in given])
-    program = known.program
-    homes = {source.display: request.verdicts or home_of(path) for path, source in given}
-    chosen = chosen_of(program, homes, request.rule)
-    run = _Run(
-        request, known, sources, Keys(known), {h: read_verdicts(h) for h in dict.fromkeys(homes.values())}, homes
-    )
-    outcomes = run.outcomes(chosen, watch)
+    given = [(source, home_of(Path(path))) for path in request.paths for source in user_sources(path)]
+    run = _prepared(request, given)
+    program = run.known.program
+    outcomes = run.outcomes(chosen_of(program, run.homes, request.rule), watch)
     differences = run.differences(outcomes) if request.compare else ()
     written = run.write(outcomes) if request.write else ()
     return Report(outcomes, program, run.notes(outcomes), written, time.monotonic() - started, differences)
+
+
+def _prepared(request: Request, given: Sequence[tuple[RuleSource, Path]]) -> _Run:
+    """The rules read, and what is recorded of them. `given` are rule files, each with its registry."""
+    sources, known = read_rules([source for source, _ in given])
+    homes = {source.display: request.verdicts or home for source, home in given}
+    registries = {home: read_verdicts(home) for home in dict.fromkeys(homes.values())}
+    return _Run(request, known, sources, Keys(known), registries, homes)
+
+
+class Verifier:
+    """Verdicts one rule at a time, as a test runner asks for them. The files (each with its registry) are read once,
+    current verdicts are taken, and one process is kept for the others. Nothing is written.
+
+    Raises GerulesError where the files are no rules or a registry cannot be read.
+    """
+
+    def __init__(self, given: Sequence[tuple[RuleSource, Path]], request: Request) -> None:
+        self._run = _prepared(request, given)
+        self._run.pool = self._run.new_pool(jobs=1, keep=True)
+        self.program = self._run.known.program
+
+    def outcome(self, kind: str, full: str) -> Outcome:
+        """The verdict on one statement. Raises KeyError where there is none of the kind with this name."""
+        named = next((s for s in statements(self.program) if s[:2] == (kind, full)), None)
+        if named is None:
+            raise KeyError(f"{kind} {full}")
+        return self._run.outcomes([named], unwatched)[0]
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._run.pool is not None:
+            self._run.pool.close()
 
 
 def sources_of(given: Sequence[RuleSource]) -> tuple[RuleSource, ...]:
@@ -238,6 +267,8 @@ class _Run:
     registries: dict[Path, Verdicts]
     homes: dict[str, Path]
     faults: list[str] = field(default_factory=list)
+    pool: Pool | None = None
+    """Processes that are kept between calls; else each call has its own."""
 
     def outcomes(self, chosen: Sequence[Named], watch: Watch) -> tuple[Outcome, ...]:
         keys = {full: self.keys.key(kind, entry) for kind, full, entry in chosen}
@@ -291,16 +322,23 @@ class _Run:
             watch(through, total, unit.full)
 
         request = self.request
-        work = Verifying(request.settings, request.tools)
         if request.inline:
-            run_here(self.known, units, work, done)
+            run_here(self.known, units, Verifying(request.settings, request.tools), done)
         elif units:
-            limit = SECONDS if request.seconds is None else request.seconds
-            Pool(self.sources, work, max(1, request.jobs), limit, done).run(units)
+            pool = self.pool or self.new_pool(request.jobs)
+            pool.done = done
+            pool.run(units)
         return {
             full: ([case for first in sorted(parts) for case in parts[first]], early.get(full, ""))
             for full, parts in found.items()
         }
+
+    def new_pool(self, jobs: int, keep: bool = False) -> Pool:
+        """Processes that know the rules; whoever runs them says what becomes of results."""
+        request = self.request
+        limit = SECONDS if request.seconds is None else request.seconds
+        work = Verifying(request.settings, request.tools)
+        return Pool(self.sources, work, max(1, jobs), limit, lambda unit, found, ended: None, keep)
 
     def _units(self, kind: str, full: str, entry: Entry[Any]) -> tuple[list[Unit], str | None]:
         if kind != "rewrite":
