@@ -174,7 +174,8 @@ def render_mutation(report: MutationReport) -> str:
         f"score {report.score:.1%}: of {mutants} mutants of {len(report.results)} rules {killed} refuted, "
         f"{equivalent} proved equivalent, {mutants - killed - equivalent} left; {report.seconds:.1f} seconds"
     )
-    return "\n".join([*lines, *(f"note: {note}" for note in report.notes)])
+    untried = [f"{r.rule} is not mutated: {r.untried}" for r in report.results if r.untried]
+    return "\n".join([*lines, *untried, *(f"note: {note}" for note in report.notes)])
 
 
 def mutation_data(report: MutationReport) -> dict[str, Any]:
@@ -195,6 +196,7 @@ def mutation_data(report: MutationReport) -> dict[str, Any]:
                     {"mutant": v.mutant.label, "what": v.mutant.what, "fate": v.fate, "how": v.how}
                     for v in result.verdicts
                 ],
+                "untried": result.untried,
                 "seconds": round(result.seconds, 3),
             }
             for result in report.results

@@ -24,6 +24,9 @@ LARGEST: Final = 1 << 15
 
 SIBLINGS: Final = 2
 
+INDEX_TYPES: Final = 2
+"""Operands that have no more element types in common are not of one kind."""
+
 
 def side_changes(side: ast.Expr, entry: Entry[ast.Rewrite], known: Knowledge, *, made: bool) -> Iterator[Change]:
     """One side of a rewrite with each mistake; `made` where the side is built, else it is only matched."""
@@ -125,7 +128,7 @@ class _Side:
     # --------------------------------------------------------------------------------------------------------- operands
 
     def operands(self, path: Path, call: ast.Call) -> Iterator[Change]:
-        """Neighbours exchanged; one that may be absent left out; a rest left behind."""
+        """Neighbours of one kind exchanged; one that may be absent left out; a rest left behind."""
         definitions = self.definitions(call)
         commutative = self._members("Commutative")
         swaps = not (definitions and all(d.key in commutative for d in definitions))
@@ -137,7 +140,8 @@ class _Side:
                 continue
             # A pattern that names its node has to name it before it speaks of it.
             named = any(isinstance(n, ast.Index | ast.Bind) for o in (first, second) for n in walk(o))
-            if self.made or (not named and any(_alike(d, place) for d in definitions)):
+            alike = _exchangeable if self.made else _alike
+            if (self.made or not named) and any(alike(d, place) for d in definitions):
                 order = (*call.operands[:place], second, first, *call.operands[place + 2 :])
                 yield self.change("swap", path, replace(call, operands=order))
         if not self.made:
@@ -360,6 +364,15 @@ def _alike(definition: OperatorDef, place: int) -> bool:
     """Whether the operands at `place` and after it are tensors of one type."""
     first, second = _formal(definition, place), _formal(definition, place + 1)
     return first is not None and second is not None and first.type == second.type and first.kind == second.kind
+
+
+def _exchangeable(definition: OperatorDef, place: int) -> bool:
+    """Whether the operands at `place` and after it can change places in a well-typed call: indices and axes, which
+    have types of their own, cannot. What element types rule out is no mistake that trials are needed for."""
+    first, second = _formal(definition, place), _formal(definition, place + 1)
+    if first is None or second is None:
+        return False
+    return first.type == second.type or len(frozenset(first.types) & frozenset(second.types)) > INDEX_TYPES
 
 
 def _form(definition: OperatorDef) -> object:

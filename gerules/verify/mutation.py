@@ -17,7 +17,7 @@ from gerules.dsl import ast
 from gerules.dsl.program import Entry
 from gerules.dsl.vocabulary import Vocabulary
 from gerules.egraph.program import Knowledge
-from gerules.errors import GerulesError
+from gerules.errors import Diagnostic, GerulesError
 from gerules.verify.case import Case, cases_of
 from gerules.verify.mutate import Mutant, mutants
 from gerules.verify.outcome import Refutation
@@ -96,13 +96,20 @@ def run_mutation(
 ) -> MutationResult:
     """The fate of every mutant of a rewrite. `words` is `vocabulary(known.program)`, where many rules are mutated.
 
-    The result depends on the rules and on `effort` alone.
+    The result depends on the rules and on `effort` alone. Raises GerulesError (GR589) where the rule itself is refuted:
+    what refutes it would refute its mutants too, and say nothing of them.
     """
     effort = Effort() if effort is None else effort
     cases = list(cases_of(known, entry))
     untried = _untried(cases, known)
     if untried:
         return MutationResult(entry.full, (), untried)
+    for case, share in _first(_in_order(cases, frozenset(), effort.members), None, effort):
+        refuted, how = _tried(case, known, share, effort)
+        if refuted is not None:
+            message = f"{entry.full} itself is refuted by {how}: {refuted.reason}"
+            hint = "`gerules verify` shows the instance; mutants are judged of rules that hold"
+            raise GerulesError(Diagnostic("GR589", message, span=entry.statement.span, hint=hint))
     labels = frozenset(case.label for case in cases)
     found: list[MutantVerdict] = []
     for mutant in mutants(entry, known, words):
@@ -132,7 +139,7 @@ def _fate(
     except GerulesError as fault:
         return "survivor", fault.diagnostics[0].message
     if not cases:
-        return "equivalent", "it stands for no operator"
+        return "survivor", "it stands for no operator"
     said: dict[str, int] = {}
     for case, share in _first(cases, mutant.lost, effort):
         refuted, why = _tried(case, known, share, effort)

@@ -23,6 +23,7 @@ from gerules.dsl import ast
 from gerules.dsl.program import Entry, user_sources
 from gerules.dsl.vocabulary import vocabulary
 from gerules.egraph.program import Knowledge
+from gerules.errors import GerulesError
 from gerules.verify.keys import Keys
 from gerules.verify.mutation import MutationResult, run_mutation
 from gerules.verify.run import chosen_of, read_rules
@@ -87,7 +88,11 @@ def sweep(known: Knowledge, entries: list[Entry[ast.Rewrite]], store: Path, how:
     todo = list(wanted(entries, Keys(known), read(store), how))
     for number, (entry, key) in enumerate(todo, 1):
         started = time.process_time()
-        result = as_data(run_mutation(known, entry, words=words), key, time.process_time() - started)
+        try:
+            judged = run_mutation(known, entry, words=words)
+        except GerulesError as fault:
+            judged = MutationResult(entry.full, (), fault.diagnostics[0].message)
+        result = as_data(judged, key, time.process_time() - started)
         found = read(store)  # another process may have written
         found[entry.full] = result
         write(store, found)

@@ -85,6 +85,18 @@ def test_nothing_is_swapped_in_a_commutative_operator(tmp_path: Path) -> None:
     assert [m.what for m in found if m.kind == "swap"] == ["`Sub(z, x)` for `Sub(x, z)`"]
 
 
+def test_operands_of_different_kinds_are_not_exchanged(tmp_path: Path) -> None:
+    """Axes, indices and conditions have element types of their own: the exchange is no well-typed term."""
+    for term in ("Squeeze(Identity(x), const(a)) => Squeeze(x, const(a))", "Gather(Identity(x), i) => Gather(x, i)"):
+        assert not [m for m in _of(tmp_path, f"rewrite a: {term}") if "(x, none)" not in m.what and m.kind == "swap"]
+    swapped = [m.what for m in _of(tmp_path, "rewrite a: Where(c, Identity(x), z) => Where(c, x, z)")]
+    assert "`Where(c, z, x)` for `Where(c, x, z)`" in swapped
+    assert "`Where(x, c, z)` for `Where(c, x, z)`" not in swapped
+    assert "`Pow(z, x)` for `Pow(x, z)`" in [
+        m.what for m in _of(tmp_path, "rewrite a: Pow(Identity(x), z) => Pow(x, z)")
+    ]
+
+
 def test_attributes_change_places_and_axes_are_off_by_one(tmp_path: Path) -> None:
     texts = _whats(
         _of(tmp_path, "rewrite a: Transpose(Transpose(x, perm=p), perm=q) => Transpose(x, perm=p[q]) when p != none")

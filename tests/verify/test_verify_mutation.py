@@ -8,6 +8,7 @@ import pytest
 
 from gerules.dsl.program import load_program, shipped_sources, user_sources
 from gerules.egraph.program import Knowledge, knowledge
+from gerules.errors import GerulesError
 from gerules.registry import onnx_registry
 from gerules.static import known_functions
 from gerules.verify.case import cases_of
@@ -53,6 +54,12 @@ def test_a_useless_condition_is_equivalent_or_survives(tmp_path: Path) -> None:
     (needed,) = [v for v in result.verdicts if v.mutant.what == "without `p == range(x.rank)`"]
     assert needed.fate == "killed"
     assert "of user/mine.a" in needed.how
+
+
+def test_mutants_of_a_rule_that_is_wrong_are_not_judged(tmp_path: Path) -> None:
+    with pytest.raises(GerulesError, match="itself is refuted by") as fault:
+        _mutated(tmp_path, "rewrite a: Sub(x, x) as y => splat(0, y.shape) when x.rank <= 3")
+    assert fault.value.diagnostics[0].code == "GR589"
 
 
 def test_without_the_prover_what_is_not_refuted_survives(tmp_path: Path) -> None:
