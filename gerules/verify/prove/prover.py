@@ -150,7 +150,10 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
     if total.beyond:
         return Proof("unknown", reason=f"no meaning here: {total.beyond}", queries=total.queries)
     if not total.held:
-        reason = total.undecided or "vacuous: no structure of the left side satisfies the conditions"
+        none = "vacuous: no structure of the left side satisfies the conditions"
+        if reached < bound + 1:
+            none = f"no structure up to rank {reached} satisfies the conditions, and beyond there are too many"
+        reason = total.undecided or none
         return Proof("unknown", reason=reason, queries=total.queries)
     if reached < 1 and total.undecided:
         return Proof("unknown", reason=total.undecided, queries=total.queries)
@@ -282,20 +285,20 @@ def judge(world: World, left: Tensor, right: Tensor, outcome: Outcome) -> bool:
     """Whether the right side is valid and the same; else what was found is in `outcome`."""
     try:
         world.unify(left.kind, right.kind)
-        duties, world.duties = list(world.duties), []
-        goals = [
-            ("the right side is not valid", arith.conjunction(duties)),
-            ("shapes differ", same_shapes(left, right)),
-        ]
-        for fault, goal in goals:
-            if not world.proves(goal):
-                return suspect(world, [arith.negation(goal)], fault, outcome)
-        for duty in duties:
+        for duty in world.owed():
+            if not world.proves(duty):
+                return suspect(world, [arith.negation(duty)], "the right side is not valid", outcome)
             world.assume(duty)  # shown: of use for what follows
+        alike = same_shapes(left, right)
+        if not world.proves(alike):
+            return suspect(world, [arith.negation(alike)], "shapes differ", outcome)
         if not same_elements(world, left, right):
             return suspect(world, world.question, "elements differ", outcome)
     except Beyond as why:
         outcome.beyond = str(why)
+        return False
+    if world.strangers:
+        outcome.beyond = f"{world.strangers[0]}, which the left side does not have"
         return False
     held(world, outcome)
     return True
