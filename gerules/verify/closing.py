@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gerules.dsl import ast
 from gerules.egraph.lower import literal
-from gerules.egraph.query import VALUE_TERMS
+from gerules.egraph.patterns import VALUE_TERMS, variables_of
 from gerules.egraph.signature import RESULTS, Signature
 from gerules.egraph.terms import Misfit
 from gerules.egraph.texts import parse_value
@@ -596,9 +596,7 @@ def formal_at(signature: Signature, place: int) -> Operand:
 
 def variables(expr: ast.Expr) -> tuple[str, ...]:
     """Variables that a pattern binds, in order of writing."""
-    from gerules.egraph.query import _variables
-
-    return tuple(_variables(expr))
+    return tuple(variables_of(expr))
 
 
 def unfit(case: Case, fault: Misfit) -> GerulesError:

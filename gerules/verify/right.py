@@ -13,7 +13,7 @@ import numpy as np
 
 from gerules.dsl import ast
 from gerules.egraph.lower import literal
-from gerules.egraph.query import _WHOLE, VALUE_TERMS
+from gerules.egraph.patterns import VALUE_TERMS, WHOLE
 from gerules.egraph.signature import RESULTS, Signature
 from gerules.egraph.terms import Misfit
 from gerules.egraph.texts import format_value, parse_value
@@ -305,7 +305,7 @@ class Right:
                 if isinstance(at, TensorAt):
                     return _dtype_at(at.number)
             position += 1
-        if "i64" in formal.types and formal.types <= _WHOLE:
+        if "i64" in formal.types and formal.types <= WHOLE:
             return lambda state, env: "i64"
         return self.default()
 
