@@ -15,6 +15,7 @@ from gerules.dsl import ast
 from gerules.egraph.lower import literal
 from gerules.egraph.texts import as_array, parse_value
 from gerules.graph import constants
+from gerules.graph.dims import Dim
 from gerules.registry.definition import Operand
 from gerules.simulate import NodeFault, SimulationFault
 from gerules.static import Bind, Context, NodeView, Step, Test, Unknown, compile_expr, solve_steps
@@ -296,16 +297,31 @@ class Drawer:
     def sampled_shape(self, state: State, index: int) -> tuple[int, ...] | None:
         found = self.sampled(state, index)
         shape = found[0].shapes.get(found[1]) if found is not None and isinstance(found[1], int) else None
-        if shape is None:
+        return None if shape is None else tuple(max(0, self.sized(state, dim)) for dim in shape)
+
+    def sampled_contents(self, state: State, index: int, dtype: str) -> np.ndarray | None:
+        """What the sample that a step begins from has as contents of this operand."""
+        found = self.sampled(state, index)
+        if found is None or not isinstance(found[1], int) or found[1] not in found[0].contents:
             return None
-        for dim in shape:
-            for symbol in dim.symbols():
-                if symbol not in state.sizes:
-                    state.sizes[symbol] = state.propose.extent()
-        return tuple(max(0, dim.evaluate(state.sizes)) for dim in shape)
+        contents = found[0].contents[found[1]]
+        if isinstance(contents, tuple):
+            contents = tuple(self.sized(state, v) if isinstance(v, Dim) else v for v in contents)
+        return self.as_array(contents, dtype)
+
+    @staticmethod
+    def sized(state: State, dim: Dim) -> int:
+        """An extent of a sample, its symbols drawn, each once."""
+        for symbol in dim.symbols():
+            if symbol not in state.sizes:
+                state.sizes[symbol] = state.propose.extent()
+        return dim.evaluate(state.sizes)
 
     def leaf(self, state: State, index: int, dtype: str, formal: Operand) -> object:
         listed = bool(formal.types) and all(t[0] in "iu" for t in formal.types) and len(formal.types) <= 2
+        contents = None if dtype.endswith(")") else self.sampled_contents(state, index, dtype)
+        if contents is not None:
+            return contents
         shape = self.shape(state, index, listed)
         if dtype.startswith("seq("):
             inner = dtype[4:-1]
@@ -429,9 +445,9 @@ class Drawer:
         if step.given is not None:
             return self.as_array(self.evaluate(state, step.given), dtype)
         whole = dtype[0] in "iu"
-        sampled = self.sampled(state, index)
-        if sampled is not None and isinstance(sampled[1], int) and sampled[1] in sampled[0].contents:
-            return self.as_array(sampled[0].contents[sampled[1]], dtype)
+        contents = self.sampled_contents(state, index, dtype)
+        if contents is not None:
+            return contents
         hinted = self.hint(state, index, "content", "length")
         if hinted is not None:
             hint, value = hinted

@@ -23,7 +23,8 @@ def attention(spec: NodeSpec) -> Kernel:
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         given = list(operands)
-        if spec.mode == REFERENCE and given[0].ndim == 4 and (spec.get("q_num_heads") or spec.get("kv_num_heads")):
+        numbers = spec.get("q_num_heads") is not None or spec.get("kv_num_heads") is not None
+        if spec.mode == REFERENCE and given[0].ndim == 4 and numbers:
             raise ValueError("numbers of heads, but operands of four axes")
         mask = given[3] if len(given) > 3 else None
         if spec.version < 24 and mask is not None and mask.ndim and mask.shape[-1] == 1:

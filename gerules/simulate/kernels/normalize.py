@@ -106,9 +106,10 @@ def layer_normalization(spec: NodeSpec) -> Kernel:
         mean, variance = moments(values, axes, total)
         inverse = np.reciprocal(np.sqrt(variance + values.dtype.type(epsilon)))
         y = ((values - mean) * inverse).astype(x.dtype)
-        y = wide(y) * wide(operands[1])
+        # The second stage is in the operand's own type, one operator after the other.
+        y = (wide(y) * wide(operands[1])).astype(x.dtype, copy=False)
         if len(operands) > 2 and operands[2] is not None:
-            y = y + wide(operands[2])
+            y = wide(y) + wide(operands[2])
         if y.shape != x.shape:
             raise ValueError(f"scale and bias do not fit {list(x.shape)}")
         return (y.astype(x.dtype, copy=False), mean.astype(work), inverse.astype(work))
