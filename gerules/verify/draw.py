@@ -73,7 +73,26 @@ class State:
     """What the dimension symbols of samples are in this draw."""
 
     def __post_init__(self) -> None:
-        self.names = Names(self)
+        self.names = Names(self.layout, self.tensors, self.columns, self.nodes)
+
+    def value(self, bound: Bound) -> object:
+        """What a name stands for, as static expressions see it."""
+        return self.names.value(bound)
+
+
+class Names(dict[str, object]):
+    """The names of a draw as an environment of static expressions: each is read when it is first asked for, and
+    conditions add what they bind. It does not know its state: what holds itself is freed late."""
+
+    __slots__ = ("columns", "layout", "nodes", "tensors")
+
+    def __init__(self, layout: Layout, tensors: list[object], columns: list[object], nodes: list[list[object]]) -> None:
+        super().__init__()
+        self.layout, self.tensors, self.columns, self.nodes = layout, tensors, columns, nodes
+
+    def __missing__(self, name: str) -> object:
+        value = self[name] = self.value(self.layout.names[name])
+        return value
 
     def value(self, bound: Bound) -> object:
         """What a name stands for, as static expressions see it."""
@@ -92,21 +111,6 @@ class State:
                 return tuple(v for o in operands if (v := view(self.tensors[o.number])) is not None)
             case Fixed(value=value):
                 return value
-
-
-class Names(dict[str, object]):
-    """The names of a draw as an environment of static expressions: each is read when it is first asked for, and
-    conditions add what they bind."""
-
-    __slots__ = ("state",)
-
-    def __init__(self, state: State) -> None:
-        super().__init__()
-        self.state = state
-
-    def __missing__(self, name: str) -> object:
-        value = self[name] = self.state.value(self.state.layout.names[name])
-        return value
 
 
 @dataclass
@@ -280,7 +284,7 @@ class Drawer:
         hint = hints[state.source.below(len(hints))]
         try:
             if hint.items is not None:
-                return hint, state.propose.items(hint.items, state.names)
+                return hint, state.propose.items(hint.items, state.names, hint.what == "content")
             assert hint.known is not None
             return hint, hint.known(state.names)
         except Unknown:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
+import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
@@ -126,7 +129,8 @@ class Pool:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         process = context.Process(target=_work, args=(there, tuple(self.sources), self.work), daemon=True)
-        process.start()
+        with _deaf():
+            process.start()
         there.close()
         return _Worker(process, here)
 
@@ -191,6 +195,20 @@ class Pool:
         worker.process, worker.link, worker.ready = fresh.process, fresh.link, False
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process that is started inside does not hear Ctrl-C: it ends when this one says so, and has nothing to tell."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _end(worker: _Worker) -> None:
     worker.link.close()
     worker.process.terminate()
@@ -207,7 +225,7 @@ def _work(link: Connection, sources: Sequence[RuleSource], work: Work) -> None:
     known = knowledge(load_program(sources, onnx_registry(), known_functions()))
     # What is known stays; what a draw leaves behind has few cycles. Looking for them less often saves a tenth of all.
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
+    gc.set_threshold(50_000, 10, 10)
     try:
         link.send(None)  # ready
         while True:
