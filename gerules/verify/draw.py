@@ -44,6 +44,8 @@ from gerules.verify.source import Source
 from gerules.verify.words import Words, is_flag, stated_rank
 
 ILL_TYPED = "ill-typed"
+UNPREPARED = "GR413"
+"""The code of a node that cannot be prepared with its attributes."""
 
 
 class Reject(Exception):
@@ -138,7 +140,7 @@ class Drawer:
         small = source.below(2, "small") == 0
         sizes = SIZES[:3] if small else SIZES
         pool = tuple(sizes[source.below(len(sizes))] for _ in range(3))
-        base = source.below(3 if small else 5)
+        base = source.below(3 if small else 5, "rank")
         mood = source.below(1 if guide.sized or self.regroups else SPECIAL if self.finite else EDGE + 1)
         propose = Proposals(source, pool, base, mood, small)
         state = State(
@@ -154,7 +156,7 @@ class Drawer:
             state.columns[column] = dtypes[cls]
         for node, signature in guide.nodes:
             listed = self.samples.get(signature.newest.domain, signature.newest.name)
-            if listed and source.below(2):
+            if listed and source.below(2, "sample"):
                 state.samples[node] = listed[source.below(len(listed))]
         done = self.ask(state, guide.after[0], 0, total)
         for index, step in enumerate(layout.steps):
@@ -511,7 +513,7 @@ def _stated_rank(step: DrawLeaf | DrawHeld) -> int | None:
 def _fault(fault: SimulationFault) -> str:
     """Attributes that an operator cannot be prepared with are no instance; what cannot be computed at all is said."""
     found = fault.diagnostics[0]
-    return ILL_TYPED if found.code == "GR413" else found.message
+    return ILL_TYPED if found.code == UNPREPARED else found.message
 
 
 def extents(value: object) -> tuple[int, ...]:
@@ -536,4 +538,4 @@ def iota(shape: Sequence[int], axis: object, dtype: str = "i64") -> np.ndarray:
     return np.broadcast_to(line, shape).astype(table(dtype, 0).dtype)
 
 
-__all__ = ["FIRST", "ILL_TYPED", "Drawer", "Reject", "State", "extents", "iota"]
+__all__ = ["FIRST", "ILL_TYPED", "UNPREPARED", "Drawer", "Reject", "State", "extents", "iota"]

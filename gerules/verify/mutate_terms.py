@@ -130,8 +130,8 @@ class _Side:
     def operands(self, path: Path, call: ast.Call) -> Iterator[Change]:
         """Neighbours of one kind exchanged; one that may be absent left out; a rest left behind."""
         definitions = self.definitions(call)
-        commutative = self._members("Commutative")
-        swaps = not (definitions and all(d.key in commutative for d in definitions))
+        commutative = {self.known.semantic(self.program.definition(key)) for key in self._members("Commutative")}
+        swaps = not (definitions and all(self.known.semantic(d) in commutative for d in definitions))
         for place in range(len(call.operands) - 1):
             first, second = call.operands[place : place + 2]
             if isinstance(first, ast.Rest) or isinstance(second, ast.Rest) or first == second or not swaps:
@@ -169,7 +169,8 @@ class _Side:
             if keyword.name == RESULTS or not found:
                 continue
             told = any(a.required for a in found) or _absent(keyword.value) or _default(keyword.value, found)
-            if not told:
+            # Any value in place of the default: without it the rule only fires less often.
+            if not told and keyword.value != ast.Name("_"):
                 fewer = (*call.keywords[:place], *call.keywords[place + 1 :])
                 yield self.change("attribute", path, replace(call, keywords=fewer))
             if self.made and found[0].type in ("int", "ints", "shape") and not self._literal(keyword):
@@ -177,7 +178,13 @@ class _Side:
                 yield self.change("shift", path, _with(call, place, more))
             for other in range(place + 1, len(call.keywords) if self.made else 0):
                 later = call.keywords[other]
-                kinds = {a.type for d in definitions for a in d.attributes if a.name in (keyword.name, later.name)}
+                names = (keyword.name, later.name)
+                kinds = {
+                    (a.type, a.name in self.element_type_attributes)
+                    for d in definitions
+                    for a in d.attributes
+                    if a.name in names
+                }
                 if later.name != RESULTS and len(kinds) == 1 and later.value != keyword.value:
                     swapped = _with(call, place, replace(keyword, value=later.value))
                     yield self.change("attribute", path, _with(swapped, other, replace(later, value=keyword.value)))

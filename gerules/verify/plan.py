@@ -22,7 +22,7 @@ from gerules.simulate import NodeFault, SimulationFault
 from gerules.static import Context, Unknown, split_conditions
 from gerules.verify.case import Case
 from gerules.verify.closing import Builder, Impossible, unfit
-from gerules.verify.draw import ILL_TYPED, Drawer, Reject, State
+from gerules.verify.draw import ILL_TYPED, UNPREPARED, Drawer, Reject, State
 from gerules.verify.hints import guide
 from gerules.verify.judge import differ
 from gerules.verify.layout import Layout, NodeAt, RestOf, TensorAt
@@ -81,7 +81,10 @@ class CasePlan:
             reason = f"the right side fails: {fault.diagnostics[0].message}"
             return self._refuted(ready, state, left[0], None, 0, None, reason)
         except SimulationFault as fault:
-            return Rejected(fault.diagnostics[0].message, 1.0)
+            message = fault.diagnostics[0].message
+            if fault.diagnostics[0].code == UNPREPARED:
+                return self._refuted(ready, state, left[0], None, 0, None, f"the right side fails: {message}")
+            return Rejected(message, 1.0)
         rights = right if isinstance(ready.layout.root, NodeAt) else [right]
         assert isinstance(rights, list)
         for place, (a, b) in enumerate(zip(left, rights, strict=False)):

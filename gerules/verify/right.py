@@ -6,7 +6,7 @@ variable, or what the place admits alone, or that of the root.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from gerules.egraph.terms import Misfit
 from gerules.egraph.texts import format_value, parse_value
 from gerules.graph.dtypes import name_of_numpy, numpy_dtype
 from gerules.registry.definition import REQUIRED, OperatorDef
+from gerules.simulate.faults import node_fault
 from gerules.static import Context, Unknown, compile_expr
 from gerules.static.context import DTYPES
 from gerules.verify.compute import compute
@@ -233,7 +234,9 @@ class Right:
                 operands.pop()
             if len(operands) < least or (len(operands) > signature.fixed and not signature.variadic):
                 raise Reject(f"{name} takes other operands")
-            return compute(signature, operands, [column(state, env) for column in columns])
+            values = [column(state, env) for column in columns]
+            _well_formed(signature, operands, values)
+            return compute(signature, operands, values)
 
         return run
 
@@ -343,6 +346,24 @@ def _first(make: Make) -> Make:
         return found[0]
 
     return first
+
+
+def _well_formed(signature: Signature, operands: Sequence[object], columns: Sequence[object]) -> None:
+    """Raises NodeFault for a node that nobody could run, though kernels might: a required attribute without a value,
+    operands of one type variable whose element types differ. Which types a version takes is not asked."""
+    name = signature.definition.name
+    for attribute, value in zip(signature.attributes, columns, strict=True):
+        if attribute.required and value is None:
+            raise node_fault(name, name, "", f"attribute {attribute.name} has no value")
+    inputs = signature.newest.inputs
+    found: dict[str, str] = {}
+    for place, operand in enumerate(operands):
+        formal = inputs[min(place, len(inputs) - 1)]
+        if not formal.homogeneous or not isinstance(operand, np.ndarray):
+            continue
+        dtype = name_of_numpy(operand.dtype)
+        if found.setdefault(formal.type, dtype) != dtype:
+            raise node_fault(name, name, "", f"operands of type {formal.type} are {found[formal.type]} and {dtype}")
 
 
 def _several(numbers: list[int]) -> Make:

@@ -135,7 +135,9 @@ _CELLS: Final[dict[str, tuple[int, Cell, tuple[str, ...], int]]] = {
 def recurrent(spec: NodeSpec) -> Kernel:
     """X (time, batch, input) or, with layout 1, (batch, time, input); W, R, B, lengths, initial states, peepholes."""
     gates, cell, defaults, states = _CELLS[spec.op]
-    direction = {"foward": "forward"}.get(spec.get("direction", "forward"), spec.get("direction", "forward"))
+    direction = spec.get("direction", "forward")
+    if spec.op == "GRU" and spec.version == 1 and direction == "foward":
+        direction = "forward"  # the default is misspelt there
     if direction not in ("forward", "reverse", "bidirectional"):
         raise ValueError(f"there is no direction {direction}")
     directions = 2 if direction == "bidirectional" else 1

@@ -154,7 +154,7 @@ def expand(spec: NodeSpec) -> Kernel:
 def split(spec: NodeSpec) -> Kernel:
     """Into the lengths of the attribute `split` (below 13) or the operand (version 1 and since 13), else into equal
     parts; with `num_outputs` (since 18) the last may be shorter."""
-    axis, stated = int(spec.get("axis", 0)), spec.get("split")
+    axis, stated, count = int(spec.get("axis", 0)), spec.get("split"), spec.get("num_outputs")
 
     def compute(operands: Sequence[Value], run: Run) -> Sequence[Value]:
         x = operands[0]
@@ -162,6 +162,10 @@ def split(spec: NodeSpec) -> Kernel:
         lengths = list(stated) if stated else None
         if lengths is None and len(operands) > 1 and operands[1] is not None:
             lengths = _numbers(operands[1])
+        if spec.version >= 18 and (lengths is None) == (count is None):
+            raise ValueError("either sizes or their number has to be given, and not both")
+        if count is not None and count != spec.results:
+            raise ValueError(f"{count} parts are asked for and {spec.results} taken")
         if lengths is None:
             part = -(-size // spec.results)
             if spec.version < 18 and size % spec.results:
