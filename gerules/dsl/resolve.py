@@ -78,8 +78,13 @@ class Scope:
     def is_foreign(self, symbol: ast.Symbol, file: ast.RuleFile) -> bool:
         """An operator of a registry that is not loaded: a version or an `opset` line says that there is one."""
         domain = canonical(symbol.domain)
-        if not domain or self.registry.newest(domain) is not None or any(d == domain for d, _ in self.declared):
+        if not domain or self.registry.newest(domain) is not None:
             return False
+        if any(d == domain for d, _ in self.declared):
+            # Files declare operators of the domain too: a release tells that one of its registry is meant.
+            versions = self.declared.get((domain, symbol.name), {})
+            release = symbol.version or ("" if versions else file.opset(symbol.domain)) or ""
+            return "." in release and release not in versions
         return symbol.version is not None or file.opset(symbol.domain) is not None
 
     def every_version(self, domain: str, name: str) -> tuple[OperatorDef, ...]:

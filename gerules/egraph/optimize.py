@@ -36,6 +36,7 @@ from gerules.graph.facts import infer_facts
 from gerules.graph.info import UNKNOWN, Info
 from gerules.graph.structure import bodies, constant_tensor, constant_values
 from gerules.registry.definition import OperatorDef
+from gerules.simulate.schema import OWN_DOMAIN
 from gerules.static import Context
 
 Choose = Callable[[Candidates, "GraphTask"], "Mapping[int, int] | None"]
@@ -261,10 +262,11 @@ def _one(
     outcome.spend("compile", time.monotonic() - started)
     saturated = saturate(task, engine, compiled, encoded, outcome)
     started = time.monotonic()
+    held = {n.signature.constructor: n.signature.definition.domain for n in encoded.nodes if n.signature is not None}
     found = candidates(
         saturated,
         encoded,
-        in_force=lambda s: _in_force(engine, s, task.opset),
+        in_force=lambda s: _in_force(engine, s, task.opset, held),
         roots=[encoded.number[v] for v in task.graph.outputs],
     )
     outcome.spend("read", time.monotonic() - started)
@@ -310,12 +312,16 @@ def saturate(task: GraphTask, engine: Engine, compiled: Compiled, encoded: Encod
     return saturated
 
 
-def _in_force(engine: Engine, signature: Signature, opset: int) -> OperatorDef | None:
-    """The definition of a semantic version at an opset, None where another one holds there."""
+def _in_force(engine: Engine, signature: Signature, opset: int, held: Mapping[str, str]) -> OperatorDef | None:
+    """The definition of a semantic version at an opset, None where another one holds there. `held` are constructors
+    of the graph and their domains: of operators that rule files declare, those of domains that it has may be written,
+    of our own normal forms only what it has itself."""
     known = engine.known
     oldest = signature.definition
     if oldest.domain:
-        return oldest if known.registry.newest(oldest.domain) is not None else None
+        declared = known.registry.newest(oldest.domain) is None
+        there = signature.constructor in held or (oldest.domain != OWN_DOMAIN and oldest.domain in held.values())
+        return oldest if there or not declared else None
     if not in_window(known, signature, (opset, opset)):
         return None
     definition = known.registry.lookup("", oldest.name, opset)
