@@ -14,7 +14,7 @@ from gerules.policy.decide import Answers, Policy, operator_text
 from gerules.policy.judging import SIGNATURE
 from gerules.policy.model import INT, TEXT, Cell, Relation, Row
 from gerules.policy.texts import cell_text, number_text
-from gerules.policy.versions import version_rules_of
+from gerules.policy.version_examples import is_between_releases
 
 Tested = Entry[ast.Fact] | Entry[ast.Refuse]
 
@@ -206,8 +206,7 @@ def between_releases(program: Program) -> frozenset[Span]:
     """Where rewrites between releases of one registry speak of its operators."""
     places: set[Span] = set()
     for entry in program.rewrites.values():
-        heads = [n for n in walk(entry.statement) if isinstance(n, ast.Symbol)]
-        symbols = [n for n in heads if program.scope.is_foreign(n, entry.file)]
-        if symbols and version_rules_of(entry) and len({s.domain for s in symbols}) == 1:
+        if is_between_releases(program, entry):
+            symbols = [n for n in walk(entry.statement) if isinstance(n, ast.Symbol)]
             places |= {entry.statement.span, *(s.span for s in symbols)}
     return frozenset(places)

@@ -78,8 +78,8 @@ def version_rules_of(entry: Entry[ast.Rewrite]) -> tuple[VersionRule, ...]:
 
 def _readings(entry: Entry[ast.Rewrite]) -> Iterator[VersionRule]:
     statement = entry.statement
-    left, i = _root(statement.left)
-    right, j = _root(statement.right)
+    left, i = term_of(statement.left)
+    right, j = term_of(statement.right)
     if left is None:
         return
     places = None if i is None and j is None else (i or 0, j or 0)
@@ -90,7 +90,7 @@ def _readings(entry: Entry[ast.Rewrite]) -> Iterator[VersionRule]:
             yield VersionRule(entry.full, right, left, back, statement.when)
 
 
-def _root(side: ast.Expr) -> tuple[ast.Call | None, int | None]:
+def term_of(side: ast.Expr) -> tuple[ast.Call | None, int | None]:
     """The operator term of a side and the result that it speaks of."""
     place = None
     while not isinstance(side, ast.Call):
@@ -351,7 +351,7 @@ def _attribute(keyword: ast.Keyword, setting: Setting | None, match: _Match) -> 
         if setting is not None and setting.written:
             raise Misfit(f"attribute {keyword.name} is set")
         return
-    wanted = _literal(pattern)
+    wanted = literal_value(pattern)
     value = setting.value if setting is not None else None
     if not (isinstance(value, (bool, int, float, str, tuple)) and same_default(value, wanted)):
         raise Misfit(f"attribute {keyword.name} is not {wanted!r}")
@@ -432,11 +432,11 @@ def _made_operand(operand: ast.Expr, match: _Match, build: object, last: bool) -
             assert setting is not None
             return [Constant(_plain(setting.value))]
         case ast.Call(head=ast.Name(id="const"), operands=(value,)):
-            return [Constant(_literal(value))]
+            return [Constant(literal_value(value))]
         case ast.Call(head=ast.Symbol()):
             return [build(operand, False)]  # type: ignore[operator]  # a closure over the match
         case ast.Number() | ast.Unary():
-            return [Constant(_literal(operand))]
+            return [Constant(literal_value(operand))]
     raise Misfit("the right side has an operand that cannot be made")
 
 
@@ -449,7 +449,7 @@ def _made_setting(value: ast.Expr, match: _Match) -> Setting | None:
         return Setting(len(match.operands.get(value.base.id, ())), "Int", True)
     if value == ast.Word("none"):
         return None
-    return Setting(_literal(value), "", True)
+    return Setting(literal_value(value), "", True)
 
 
 def _plain(value: object) -> Literal:
@@ -458,7 +458,7 @@ def _plain(value: object) -> Literal:
     raise Misfit("the value of an attribute cannot become an operand")
 
 
-def _literal(expr: ast.Expr) -> Literal:
+def literal_value(expr: ast.Expr) -> Literal:
     """A literal of a rule. Raises Misfit for what is none."""
     match expr:
         case ast.Text(value=text):
@@ -470,5 +470,5 @@ def _literal(expr: ast.Expr) -> Literal:
         case ast.Word(word="true" | "false" as word):
             return word == "true"
         case ast.ListExpr(items=items):
-            return tuple(_literal(item) for item in items)
+            return tuple(literal_value(item) for item in items)
     raise Misfit("a value of a rule between releases is a literal")

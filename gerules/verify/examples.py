@@ -29,6 +29,7 @@ from gerules.graph.constants import ConstantTable
 from gerules.graph.dims import Dim, DimFacts
 from gerules.graph.info import Info
 from gerules.policy.examples import about_tables, run_example
+from gerules.policy.version_examples import is_between_releases, run_version_example
 from gerules.simulate import NodeFault, SimulationFault
 from gerules.static import Context, TensorView, Unknown, compile_condition, compile_expr, free_names
 from gerules.verify.terms import Evaluation, evaluate_term
@@ -78,6 +79,9 @@ class Examples:
         example = entry.statement
         try:
             rule = self.program.rewrites.get(full)
+            if rule is not None and is_between_releases(self.program, rule):
+                wrong = run_version_example(rule, entry)
+                return ExampleResult(full, example.span, "failed" if wrong else "passed", wrong, simulated=False)
             if rule is not None:
                 return _OnRewrite(self, full, entry, rule).judge()
             if about_tables(self.program, entry):
