@@ -20,24 +20,23 @@ _SAID = re.compile(r"(?<!non-)(?<!non )negative|\[-|backward", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
-def unsigned(domain: str, op: str, since: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def unsigned(domain: str, op: str, since: int) -> tuple[dict[str, int], tuple[int, ...]]:
     """The attributes and the places of operands that must not be negative at this version, though a later one says
-    that they may be."""
+    that they may be; of attributes the least value: one that is negative by default may be that."""
     if domain:
-        return (), ()
+        return {}, ()
     now = onnx.defs.get_schema(op, since, domain)
     later = [
         onnx.defs.get_schema(op, int(v), domain)
         for v in onnx_registry().versions(domain, op)
         if int(v) > since and not onnx_registry().definition(domain, op, v).deprecated
     ]
-    attributes = tuple(
-        name
+    attributes = {
+        name: min(0, attribute.default_value.i)
         for name, attribute in now.attributes.items()
         if not _SAID.search(attribute.description)
-        and attribute.default_value.i >= 0  # one that is negative by default may be so
         and any(name in s.attributes and _SAID.search(s.attributes[name].description) for s in later)
-    )
+    }
     places = tuple(
         place
         for place, operand in enumerate(now.inputs)
@@ -83,11 +82,12 @@ def check_signs(domain: str, op: str, since: int, attributes: Mapping[str, objec
         if attributes.get(name) in words:
             raise node_fault(op, op, "", f"{name} may not be {attributes[name]} at version {since}")
     names, places = unsigned(domain, op, since)
-    for name in names:
+    for name, least in names.items():
         value = attributes.get(name)
         entries = value if isinstance(value, tuple | list) else (value,)
-        if any(isinstance(v, int | float) and v < 0 for v in entries):
-            raise node_fault(op, op, "", f"{name} may not be negative at version {since}")
+        if any(isinstance(v, int | float) and v < least for v in entries):
+            told = "negative" if not least else f"below {least}"
+            raise node_fault(op, op, "", f"{name} may not be {told} at version {since}")
     for place in places:
         operand = operands[place] if place < len(operands) else None
         if isinstance(operand, np.ndarray) and operand.dtype.kind in "i" and bool((operand < 0).any()):
