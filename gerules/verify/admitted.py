@@ -42,7 +42,6 @@ def unsigned(domain: str, op: str, since: int) -> tuple[dict[str, int], tuple[in
         for place, operand in enumerate(now.inputs)
         if operand.name in ("axes", "indices")
         and not _SAID.search(operand.description)
-        and "outside" not in (now.doc or "")  # what lies outside has a meaning then
         and any(
             place < len(s.inputs) and s.inputs[place].name == operand.name and _SAID.search(s.inputs[place].description)
             for s in later
@@ -90,5 +89,5 @@ def check_signs(domain: str, op: str, since: int, attributes: Mapping[str, objec
             raise node_fault(op, op, "", f"{name} may not be {told} at version {since}")
     for place in places:
         operand = operands[place] if place < len(operands) else None
-        if isinstance(operand, np.ndarray) and operand.dtype.kind in "i" and bool((operand < 0).any()):
+        if isinstance(operand, np.ndarray) and operand.dtype.kind in "if" and bool((operand < 0).any()):
             raise node_fault(op, op, "", f"operand {place} may not be negative at version {since}")
