@@ -92,8 +92,9 @@ class Carrier:
         for item in steps:
             runtime = self.runtime.operators[item.node.operator]
             key = operator_key(self.built.domain, item.node.operator)
-            node = replace(item.node, inputs=typed(runtime, item.node.inputs))
-            subjects.append(Subject(node, Pair(key, adapted(item, runtime), runtime), item.rules[-1]))
+            made = replace(item.node, inputs=typed(runtime, item.node.inputs))
+            given = tuple(n for n, s in item.settings.items() if s.by_rule and s.written and n not in node.attributes)
+            subjects.append(Subject(made, Pair(key, adapted(item, runtime), runtime), item.rules[-1], given))
         return subjects, ""
 
     def minimal(self, names: Sequence[str]) -> list[Carried]:

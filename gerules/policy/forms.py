@@ -38,13 +38,14 @@ Token = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An attribute of a node: its value, its registered type, whether it is written or left to its default, and that
-    default (None where it has none)."""
+    """An attribute of a node: its value, its registered type, whether it is written or left to its default, that
+    default (None where it has none), and whether a rule says the value rather than the node."""
 
     value: object
     type: str
     written: bool
     default: Literal | None = None
+    by_rule: bool = False
 
 
 @dataclass(frozen=True, slots=True)

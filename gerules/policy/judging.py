@@ -25,11 +25,13 @@ BY_NAME = "by_name"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A node to be judged, and the definitions to judge it by. `rule` is the one that brought it into this form."""
+    """A node to be judged, and the definitions to judge it by. `rule` is the one that brought it into this form,
+    `given` are attributes that rules wrote on the way."""
 
     node: NodeForm
     pair: Pair
     rule: str = ""
+    given: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ def _carried_out(
             changed = as_type(value, wanted)
             attributes[name] = value if changed is None else changed
     fault = ""
-    written = []
+    written = [name for name in subject.given if name in attributes]
     for name, text in actions["write"]:
         kept = value_of(str(text), types.get(str(name), "String"))
         if kept is None:

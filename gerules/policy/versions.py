@@ -242,10 +242,15 @@ class _Match:
 
 
 def apply(rules: Sequence[VersionRule], item: Versioned, number: int = 0) -> list[Versioned]:
-    """One step along rules with the same sides: the new nodes, operands first. Raises Misfit."""
-    whole = next((r for r in rules if r.places is None), None)
-    if whole is not None:
-        return _built(whole, _matched(whole, item), item, None, number)
+    """One step along rules with the same sides: the new nodes, operands first; the first rule that fits is taken.
+    Raises Misfit where none does, with what the last one wants."""
+    whole = [rule for rule in rules if rule.places is None]
+    for number_of, rule in enumerate(whole, start=1):
+        try:
+            return _built(rule, _matched(rule, item), item, None, number)
+        except Misfit:
+            if number_of == len(whole):
+                raise
     results: dict[int, int] = {}
     made: list[Versioned] | None = None
     for rule in rules:
@@ -446,10 +451,10 @@ def _made_setting(value: ast.Expr, match: _Match) -> Setting | None:
             return match.settings[value.id]
         raise Misfit(f"nothing binds {value.id}")
     if isinstance(value, ast.Field) and value.name == "size" and isinstance(value.base, ast.Name):
-        return Setting(len(match.operands.get(value.base.id, ())), "Int", True)
+        return Setting(len(match.operands.get(value.base.id, ())), "Int", True, by_rule=True)
     if value == ast.Word("none"):
         return None
-    return Setting(literal_value(value), "", True)
+    return Setting(literal_value(value), "", True, by_rule=True)
 
 
 def _plain(value: object) -> Literal:
