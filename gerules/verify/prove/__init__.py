@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gerules.dsl import ast
     from gerules.egraph.program import Knowledge
     from gerules.verify.case import Case
     from gerules.verify.verdict import Proof
@@ -32,3 +33,13 @@ def prove(case: Case, known: Knowledge, rlimit: int = RLIMIT) -> Proof:
     from gerules.verify.prove.prover import prove as run
 
     return run(case, known, rlimit)
+
+
+def prove_alike(case: Case, right: ast.Expr, known: Knowledge, rlimit: int = RLIMIT) -> Proof:
+    """Whether another right side is the same as that of the case wherever the case fires, the case itself being right.
+
+    Raises ImportError where z3 is not installed.
+    """
+    from gerules.verify.prove.prover import prove_alike as run
+
+    return run(case, right, known, rlimit)

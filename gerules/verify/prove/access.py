@@ -6,17 +6,31 @@ says so, else opaque: equal operands and attributes give equal results, and noth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import z3
 
 from gerules.verify.prove import arith
-from gerules.verify.prove.application import Application, Invalid
+from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Int
 from gerules.verify.prove.functions import broadcast_shapes
-from gerules.verify.prove.world import ABSENT, ELEMENT, Absent, Beyond, Hole, Index, Kind, Node, Opaque, Tensor
+from gerules.verify.prove.world import (
+    ABSENT,
+    ELEMENT,
+    OF,
+    Absent,
+    Beyond,
+    Hole,
+    Index,
+    Invalid,
+    Kind,
+    Node,
+    Opaque,
+    Tensor,
+    World,
+)
 
 if TYPE_CHECKING:
     from gerules.egraph.program import Knowledge
@@ -66,26 +80,26 @@ def apply(app: Application, known: Knowledge) -> Tensor | Node:
     found = MEANINGS.get((definition.domain, definition.name))
     if found is not None:
         return found(app)
-    if definition.key in elementwise_keys(_ById(known)):
+    if definition.key in elementwise_keys(ById(known)):
         return elementwise(app)
     return opaque(app)
 
 
-class _ById:
+class ById:
     """Knowledge as a key: the same object."""
 
     def __init__(self, known: Knowledge) -> None:
         self.known = known
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and other.known is self.known
+        return isinstance(other, ById) and other.known is self.known
 
     def __hash__(self) -> int:
         return id(self.known)
 
 
 @lru_cache(maxsize=4)
-def elementwise_keys(key: _ById) -> frozenset[str]:
+def elementwise_keys(key: ById) -> frozenset[str]:
     """The semantic versions of the operators in the class `Elementwise`."""
     known = key.known
     members = known.program.classes.get("Elementwise")
@@ -105,9 +119,10 @@ def stretch(index: Index, shape: tuple[Int, ...], out: tuple[Int, ...]) -> Index
     )
 
 
-def function(label: str, *arguments: z3.ExprRef) -> z3.ExprRef:
-    """An uninterpreted function of elements."""
-    return z3.Function(label, *[ELEMENT] * len(arguments), ELEMENT)(*arguments)
+def function(world: World, label: str, kinds: Iterable[Kind], *arguments: z3.ExprRef) -> z3.ExprRef:
+    """An uninterpreted function of elements of some types: one work on two types is two functions (7 / 2)."""
+    name = f"{label}{OF}{world.label_of(kinds)}"
+    return z3.Function(name, *[ELEMENT] * len(arguments), ELEMENT)(*arguments)
 
 
 def element_label(app: Application) -> str:
@@ -127,7 +142,7 @@ def elementwise(app: Application) -> Tensor:
     places = "".join("-" if isinstance(o, Absent) else "x" for o in app.operands)
     if "-" in places:
         label += places
-    return mapped(app, tensors, lambda elements: function(label, *elements), app.result_kind())
+    return mapped(app, tensors, lambda e: function(app.world, label, (t.kind for t in tensors), *e), app.result_kind())
 
 
 def mapped(
@@ -167,6 +182,7 @@ def opaque(app: Application) -> Tensor | Node:
     from gerules.verify.prove.compare import same_tensors
 
     world = app.world
+    world.uneven = True
     label = app.label()
     operands = app.operands
     found = next(

@@ -404,21 +404,54 @@ def tile(app: Application) -> Tensor:
 
 @meaning("Gather")
 def gather(app: Application) -> Tensor:
-    """Entries along `axis` by an index tensor; negative ones (since 11) count from the end. That indices lie within
-    the axis is assumed of those that are looked up."""
+    """Entries along `axis` by an index tensor; negative ones count from the end (one semantic version has all of
+    1 to 13). That indices lie within is known of those of the left side, and to be shown of those of the right."""
     x, indices = app.tensor(0), app.tensor(1)
     if x.rank == 0:
         app.fail()
     axis = app.axis(x.rank, negative=True)
     n = x.shape[axis]
+    low = arith.sub(0, n)
     for entry in indices.contents or ():
-        app.world.demand(arith.le(arith.sub(0, n), entry), arith.lt(entry, n))
+        app.world.demand(arith.le(low, entry), arith.lt(entry, n))
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
     if indices.contents is None:
-        app.world.assumed.setdefault("indices lie within their axis")
+        _within(app, indices, low, n)
+    left = not app.world.right
 
     def source(index: Index) -> Index:
-        entry = whole(indices.at(index[axis : axis + indices.rank]))
+        place = index[axis : axis + indices.rank]
+        entry = whole(indices.at(place))
+        if left and indices.contents is None:
+            inside = arith.conjunction(
+                arith.conjunction((arith.le(0, i), arith.lt(i, d))) for i, d in zip(place, indices.shape, strict=True)
+            )
+            known = arith.conjunction((arith.le(low, entry), arith.lt(entry, n)))
+            app.world.pre.append(z3.Implies(inside, known))
         return (*index[:axis], _from_end(entry, n), *index[axis + indices.rank :])
 
     return moved(x, shape, source)
+
+
+def _within(app: Application, indices: Tensor, low: Int, n: Int) -> None:
+    """Indices lie within an axis: on the left what a variable holds is known to; on the right they have to come from
+    variables of which that is known."""
+    world = app.world
+    if not world.right:
+        if isinstance(indices, Leaf):
+            world.within.append((indices.name, low, n))
+        return
+    waiting = [indices.at(tuple(world.integer("any") for _ in range(indices.rank)))]
+    while waiting:
+        element = waiting.pop()
+        if z3.is_app_of(element, z3.Z3_OP_ITE):
+            waiting += element.children()[1:]
+            continue
+        if element.decl().eq(NUMBER):
+            world.demand(arith.le(low, element.arg(0)), arith.lt(element.arg(0), n))
+            continue
+        known = [(a, b) for name, a, b in world.within if name == element.decl().name()]
+        if not known:
+            raise Beyond("indices that are not known to lie within their axis")
+        fits = [arith.conjunction((arith.le(low, a), arith.le(b, n))) for a, b in known]
+        world.demand(arith.disjunction(fits))

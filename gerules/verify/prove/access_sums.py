@@ -15,7 +15,7 @@ from gerules.verify.prove.access import meaning, stretch
 from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Int
 from gerules.verify.prove.functions import broadcast_shapes
-from gerules.verify.prove.world import ELEMENT, Beyond, Binder, Index, Skip, Tensor, World
+from gerules.verify.prove.world import ELEMENT, OF, Beyond, Binder, Index, Kind, Skip, Tensor, World
 
 SUM = "ReduceSum"
 DOT = "dot"
@@ -39,7 +39,11 @@ REDUCTIONS = (
 
 
 def bound(
-    world: World, operation: str, extents: tuple[Int, ...], body: Callable[[Index], tuple[z3.ExprRef, ...]]
+    world: World,
+    operation: str,
+    kind: Kind,
+    extents: tuple[Int, ...],
+    body: Callable[[Index], tuple[z3.ExprRef, ...]],
 ) -> z3.ExprRef:
     """An element that is a reduction. Indices that run over one place are no indices."""
     kept = [k for k, d in enumerate(extents) if not (isinstance(d, int) and d == 1)]
@@ -51,15 +55,16 @@ def bound(
         return body(tuple(full))
 
     if not kept and operation in OF_ONE:
-        return single(operation, short(()))
+        return single(operation, world.label_of((kind,)), short(()))
     element = z3.Const(world.fresh("reduced"), ELEMENT)
-    world.binders[element.get_id()] = Binder(operation, tuple(extents[k] for k in kept), short, element)
+    text = world.label_of((kind,))
+    world.binders[element.get_id()] = Binder(operation, tuple(extents[k] for k in kept), short, element, text)
     return element
 
 
-def single(operation: str, parts: tuple[z3.ExprRef, ...]) -> z3.ExprRef:
+def single(operation: str, kind: str, parts: tuple[z3.ExprRef, ...]) -> z3.ExprRef:
     """What is left of a reduction of one."""
-    return z3.Function("Mul", ELEMENT, ELEMENT, ELEMENT)(*parts) if operation == DOT else parts[0]
+    return z3.Function(f"Mul{OF}{kind}", ELEMENT, ELEMENT, ELEMENT)(*parts) if operation == DOT else parts[0]
 
 
 @meaning(*REDUCTIONS)
@@ -97,7 +102,7 @@ def reduction(app: Application) -> Tensor:
                     full.append(next(outer))
             return (x.at(tuple(full)),)
 
-        return bound(app.world, app.name, extents, body)
+        return bound(app.world, app.name, x.kind, extents, body)
 
     return Tensor(app.result_kind(), shape, at)
 
@@ -110,7 +115,8 @@ def matmul(app: Application) -> Tensor:
     if not a.rank or not b.rank:
         app.fail()
     if not app.world.right:
-        app.world.named |= {("row", id(a)), ("column", id(b))}
+        app.world.named |= {"row", "column"}
+    app.world.uneven = True
     contracted = a.shape[-1]
     app.world.demand(arith.eq(contracted, b.shape[-2] if b.rank > 1 else b.shape[0]))
     batch = broadcast_shapes(app.world, [a.shape[:-2], b.shape[:-2]])
@@ -128,7 +134,7 @@ def matmul(app: Application) -> Tensor:
             right = (*stretch(front, b.shape[:-2], batch), *inner, *column)
             return a.at(left), b.at(right)
 
-        return bound(app.world, DOT, (contracted,), body)
+        return bound(app.world, DOT, a.kind, (contracted,), body)
 
     return Tensor(app.result_kind(), shape, at)
 

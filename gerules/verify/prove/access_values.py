@@ -10,7 +10,19 @@ from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Bool, Int
 from gerules.verify.prove.functions import broadcast_shapes
 from gerules.verify.prove.statics import literal
-from gerules.verify.prove.world import ELEMENT, NUMBER, Beyond, Element, Hole, Kind, Leaf, Node, Skip, Tensor
+from gerules.verify.prove.world import (
+    ELEMENT,
+    NUMBER,
+    Beyond,
+    Element,
+    Hole,
+    Kind,
+    Leaf,
+    Node,
+    Skip,
+    Tensor,
+    work_name,
+)
 
 TRUTH = z3.Function("truth", ELEMENT, z3.BoolSort())
 """Whether an element of type bool is true."""
@@ -21,7 +33,7 @@ def truth(element: z3.ExprRef) -> Bool:
         return True
     if element.eq(literal(False)):
         return False
-    if element.num_args() == 1 and element.decl().name().startswith("Not@"):
+    if element.num_args() == 1 and work_name(element).startswith("Not@"):
         return arith.negation(truth(element.arg(0)))
     return TRUTH(element)
 
@@ -57,8 +69,8 @@ def clip(app: Application) -> Tensor:
 
     def work(element: z3.ExprRef) -> z3.ExprRef:
         if low is not None:
-            element = function("Max", element, low)
-        return element if high is None else function("Min", element, high)
+            element = function(app.world, "Max", (x.kind,), element, low)
+        return element if high is None else function(app.world, "Min", (x.kind,), element, high)
 
     return mapped(app, (x,), lambda e: work(e[0]), x.kind)
 
@@ -101,8 +113,9 @@ def converted(app: Application, x: Tensor, target: Kind, attributes: list[str]) 
         if element.num_args() == 1 and element.decl().name() == f"cast exactly {target}>{source}":
             return element.arg(0)
         if any(str(a) == str(source) and str(b) == str(target) for a, b in world.lossless):
-            return function(f"cast exactly {source}>{target}", element)
-        return function(f"cast {name} {source}>{target} {[app.text(a) for a in attributes]}", element)
+            return z3.Function(f"cast exactly {source}>{target}", ELEMENT, ELEMENT)(element)
+        label = f"cast {name} {source}>{target} {[app.text(a) for a in attributes]}"
+        return z3.Function(label, ELEMENT, ELEMENT)(element)
 
     return mapped(app, (x,), lambda e: work(e[0]), target)
 
@@ -117,7 +130,7 @@ def prelu(app: Application) -> Tensor:
     if len(shape) != x.rank:
         app.fail()
     app.world.demand(*(arith.eq(a, b) for a, b in zip(shape, x.shape, strict=True)))
-    made = mapped(app, (x, slope), lambda e: function("PRelu", *e), x.kind)
+    made = mapped(app, (x, slope), lambda e: function(app.world, "PRelu", (x.kind,), *e), x.kind)
     return Tensor(x.kind, x.shape, made.at, uniform=made.uniform)
 
 
@@ -129,7 +142,11 @@ def dropout(app: Application) -> Node:
         if app.attribute("is_test", (0, 1)) != 1:
             raise Beyond("Dropout in training")
     elif app.since >= (12,):
-        training = app.optional(2)
+        ratio, training = app.optional(1), app.optional(2)
+        if isinstance(ratio, Leaf) and not ratio.decided:
+            ratio.decide(0)
+        if ratio is not None and ratio.rank:
+            app.fail()
         if training is not None and (training.uniform is None or not training.uniform.eq(literal(False))):
             raise Beyond("Dropout in training")
     true = literal(True)
@@ -199,7 +216,7 @@ def binary(app: Application) -> Tensor:
         if x.rank != y.rank:
             app.fail()
         app.world.demand(*(arith.eq(a, b) for a, b in zip(x.shape, y.shape, strict=True)))
-        return Tensor(kind, x.shape, lambda i: function(name, x.at(i), y.at(i)))
+        return Tensor(kind, x.shape, lambda i: function(app.world, name, (x.kind, y.kind), x.at(i), y.at(i)))
     if y.rank > x.rank:
         app.fail()
     axis = app.attribute("axis", range(-x.rank, x.rank - y.rank + 1))
@@ -209,13 +226,15 @@ def binary(app: Application) -> Tensor:
     if start + y.rank > x.rank:
         app.fail()
     inside = x.shape[start : start + y.rank]
+    app.world.uneven = True
+    app.world.guards += 1
     alike = arith.conjunction(arith.eq(a, b) for a, b in zip(inside, y.shape, strict=True))
     one = arith.conjunction(arith.eq(d, 1) for d in y.shape)
     app.world.demand(arith.disjunction((alike, one)))
 
     def at(index: tuple[Int, ...]) -> z3.ExprRef:
         place = tuple(arith.ite(one, 0, i) for i in index[start : start + y.rank])
-        return function(name, x.at(index), y.at(place))
+        return function(app.world, name, (x.kind, y.kind), x.at(index), y.at(place))
 
     return Tensor(kind, x.shape, at)
 
@@ -234,4 +253,8 @@ def variadic(app: Application) -> Tensor:
             app.fail()
         app.world.demand(*(arith.eq(a, b) for a, b in zip(parts[0].shape, p.shape, strict=True)))
     label = element_label(app)
-    return Tensor(app.result_kind(), parts[0].shape, lambda i: function(label, *(p.at(i) for p in parts)))
+
+    def at(index: tuple[Int, ...]) -> z3.ExprRef:
+        return function(app.world, label, (p.kind for p in parts), *(p.at(index) for p in parts))
+
+    return Tensor(app.result_kind(), parts[0].shape, at)

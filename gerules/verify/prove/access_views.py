@@ -6,7 +6,7 @@ import z3
 
 from gerules.verify.prove import arith
 from gerules.verify.prove.access import meaning, stretch
-from gerules.verify.prove.application import Application, orders
+from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Int
 from gerules.verify.prove.functions import broadcast_shapes, subsets
 from gerules.verify.prove.world import Beyond, Hole, Index, Skip, Tensor
@@ -48,10 +48,7 @@ def broadcast(app: Application) -> Tensor:
 def transpose(app: Application) -> Tensor:
     """Axis j of the result is axis perm[j] of x; without perm the axes are reversed."""
     x = app.tensor(0)
-    held = app.attributes.get("perm")
-    if isinstance(held, Hole) and not held.decided:
-        app.world.orders += 1
-    perm = app.attribute("perm", orders(x.rank, app.world.orders == 1))
+    perm = app.order(x.rank)
     order = tuple(reversed(range(x.rank))) if perm is None else app.concrete(perm)
     if sorted(order) != list(range(x.rank)):
         app.fail()
@@ -184,7 +181,7 @@ def _target(app: Application, target: tuple[Int, ...], zeros: int, x: Tensor) ->
     entries: list[Int] = []
     rest: int | None = None
     for i, entry in enumerate(target):
-        form = _form(app, entry, i, zeros, x)
+        form = _form(app, entry, i, zeros, x, rest is None)
         if form == "rest":
             if rest is not None:
                 app.fail()
@@ -200,13 +197,15 @@ def _target(app: Application, target: tuple[Int, ...], zeros: int, x: Tensor) ->
     return entries, rest
 
 
-def _form(app: Application, entry: Int, place: int, zeros: int, x: Tensor) -> str:
+def _form(app: Application, entry: Int, place: int, zeros: int, x: Tensor, free: bool) -> str:
+    """What an entry says; `free` where none before it is the rest."""
     world = app.world
     if isinstance(entry, int):
         return "rest" if entry == -1 else "copy" if entry == 0 and not zeros else "size"
     key = ("form", entry.get_id())
     if key not in world.memo and not world.right:
-        form = world.pick(("rest", "size", "copy"), world.fresh("form of a target's entry"))
+        forms = [*(["rest"] if free else []), "size", *(["copy"] if zeros or place < x.rank else [])]
+        form = world.pick(forms, world.fresh("form of a target's entry"))
         world.assume({"size": entry >= 1, "rest": entry == -1, "copy": entry == 0}[str(form)])
         world.memo[key] = (entry, form)
     if key not in world.memo:
@@ -224,7 +223,7 @@ def _form(app: Application, entry: Int, place: int, zeros: int, x: Tensor) -> st
 def view(app: Application, x: Tensor, shape: tuple[Int, ...]) -> Tensor:
     """x's row-major sequence under another shape."""
     world = app.world
-    world.views = True
+    world.views = world.uneven = True
     count = arith.product(shape)
     if not arith.same(count, x.size):
         world.demand(arith.eq(count, x.size))

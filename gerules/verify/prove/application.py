@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import permutations, product
 
 import z3
@@ -11,14 +12,33 @@ from gerules.egraph.signature import Signature
 from gerules.verify.prove import arith
 from gerules.verify.prove.arith import Int
 from gerules.verify.prove.functions import subsets
-from gerules.verify.prove.world import ABSENT, Absent, Beyond, Element, Hole, Kind, Leaf, Operand, Skip, Tensor, World
+from gerules.verify.prove.world import (
+    ABSENT,
+    Absent,
+    Beyond,
+    Element,
+    Hole,
+    Invalid,
+    Kind,
+    Leaf,
+    Operand,
+    Skip,
+    Tensor,
+    World,
+)
 
 FREELY = 2
-"""Up to this rank axes are tried in every order and with every sign; beyond it in order, all from one end."""
+"""Up to this rank axes are tried in every order and with every sign; at the next one in every order, or all from the
+end; beyond it in order, all from one end."""
 
 
 def axis_lists(rank: int, negative: bool) -> tuple[tuple[int, ...], ...]:
     """Lists of distinct axes, as rules may have them."""
+    if rank == FREELY + 1:
+        every = [order for count in range(rank + 1) for order in permutations(range(rank), count)]
+        if negative:
+            every += [tuple(a - rank for a in axes) for axes in subsets(rank)]
+        return tuple(dict.fromkeys(every))
     if rank > FREELY:
         found = list(subsets(rank))
         if negative:
@@ -33,15 +53,34 @@ def axis_lists(rank: int, negative: bool) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(lists))
 
 
-def orders(rank: int, first: bool) -> tuple[tuple[int, ...], ...]:
-    """Permutations: all up to rank 5, telling ones beyond. Since axes have no names of their own, of the first one that
-    a rule leaves open one of each cycle type is enough."""
-    whole = tuple(range(rank))
-    if rank <= 3 or (rank <= 5 and not first):
-        return tuple(permutations(whole))
-    if first:
+ALL_ORDERS = 5
+"""Up to this rank every permutation may be tried."""
+
+
+@lru_cache(maxsize=256)
+def orders(rank: int, before: tuple[tuple[int, ...], ...] | None) -> tuple[tuple[int, ...], ...]:
+    """The permutations to try. Where axes have no names of their own (`before`: the permutations chosen so far, of
+    the same rank), those that differ in the names of axes only are one: of the first one for each lengths of cycles,
+    of the second one for each way to rename that keeps the first. Empty where there are too many."""
+    if before is None or len(before) > 1:
+        return tuple(permutations(range(rank))) if rank <= ALL_ORDERS - len(before or ()) // 2 else ()
+    if not before:
         return tuple(map(_cycles, _partitions(rank)))
-    return tuple(dict.fromkeys((whole, whole[::-1], (*whole[1:], 0), (1, 0, *whole[2:]))))
+    kept = [c for c in permutations(range(rank)) if all(c[before[0][i]] == before[0][c[i]] for i in range(rank))]
+    seen: set[tuple[int, ...]] = set()
+    found = []
+    for q in permutations(range(rank)):
+        if q not in seen:
+            found.append(q)
+            seen.update(_renamed(q, c) for c in kept)
+    return tuple(found)
+
+
+def _renamed(order: tuple[int, ...], names: tuple[int, ...]) -> tuple[int, ...]:
+    result = [0] * len(order)
+    for i, axis in enumerate(order):
+        result[names[i]] = names[axis]
+    return tuple(result)
 
 
 def _partitions(total: int) -> list[tuple[int, ...]]:
@@ -156,7 +195,10 @@ class Application:
             self.world.lists = True
             tensor.decide(1, (len(chosen),))
             tensor.contents = chosen
-        return self.concrete(tensor.contents)
+            return chosen
+        found = self.concrete(tensor.contents)
+        self.world.name(found)
+        return found
 
     def concrete(self, numbers: object) -> tuple[int, ...]:
         found = []
@@ -217,14 +259,42 @@ class Application:
             self.fail()
         hole = self.attributes.get(name)
         self.world.lists = True
-        if not self.world.right:
-            self.world.named.add(hole if isinstance(hole, Hole) else value)
+        if end:
+            self.world.cuts.add(hole if isinstance(hole, Hole) else value)
+        elif not isinstance(hole, Hole):
+            self.world.name((value,))
+        elif not self.world.right:
+            self.world.named.add(hole)
         return value + rank if value < 0 else value
 
     def axes_attribute(self, name: str, rank: int, negative: bool = True) -> tuple[int, ...] | None:
         self.world.lists = True
         value = self.attribute(name, axis_lists(rank, negative))
-        return None if value is None else self.concrete(value)
+        if value is None:
+            return None
+        found = self.concrete(value)
+        if not isinstance(self.attributes.get(name), Hole):
+            self.world.name(found)
+        return found
+
+    def order(self, rank: int) -> object:
+        """The permutation `perm`, or None; one that the rule leaves open is one of those to try."""
+        world = self.world
+        held = self.attributes.get("perm")
+        if not (isinstance(held, Hole) and not held.decided):
+            return self.attribute("perm")
+        options = orders(rank, None)
+        if rank > 3 and not world.whole and all(len(p) == rank for p in world.perms):
+            options = orders(rank, tuple(world.perms))
+            world.reduced = True
+        world.orders += 1
+        if not options:
+            world.partial = True
+            raise Skip
+        found = self.attribute("perm", options)
+        if isinstance(found, tuple):
+            world.perms.append(found)
+        return found
 
     def vector(self, name: str, count: int) -> tuple[Int, ...]:
         """A list attribute with one entry an axis."""
@@ -266,7 +336,3 @@ class Application:
         """The operator and its attributes."""
         given = ",".join(f"{a.name}={self.text(a.name)}" for a in self.signature.attributes if a.name != "results")
         return f"{self.signature.definition.key}({given})"
-
-
-class Invalid(Exception):
-    """The right side does not exist in this structure: an axis that is not there, lists of different lengths."""

@@ -15,7 +15,7 @@ from gerules.verify.prove.access_sums import DOT, OF_ONE, SUM, single
 from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.ring import equal_sums
 from gerules.verify.prove.values import lawful
-from gerules.verify.prove.world import ELEMENT, NUMBER, Beyond, Binder, Index, Tensor, World
+from gerules.verify.prove.world import ELEMENT, NUMBER, Beyond, Binder, Index, Tensor, World, type_name, work_name
 
 Pair = tuple[z3.ExprRef, z3.ExprRef, tuple[Bool, ...]]
 
@@ -30,7 +30,7 @@ def same_tensors(world: World, a: Tensor, b: Tensor) -> bool:
     """Whether b is proved to be a: element type, shape, elements."""
     if a is b:
         return True
-    if a.kind.find() is not b.kind.find() and str(a.kind) != str(b.kind):
+    if str(a.kind) != str(b.kind):
         return False
     return world.proves(same_shapes(a, b)) and same_elements(world, a, b)
 
@@ -47,7 +47,6 @@ def inside(world: World, shape: Sequence[arith.Int]) -> tuple[Index, list[Bool]]
 def same_elements(world: World, a: Tensor, b: Tensor) -> bool:
     """Whether elements are equal wherever the index lies within; shapes are known to be."""
     index, given = inside(world, a.shape)
-    world.lawful = a.kind
     try:
         left, right = a.at(index), b.at(index)
         if equal_elements(world, left, right, given):
@@ -73,12 +72,16 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
         if a.eq(b):
             continue
         if _one_choice(a, b):
-            waiting += [(x, y, path) for x, y in zip(_choice(a), _choice(b), strict=True)]
+            truth = a.arg(0)
+            (c, then, other), (d, then_too, other_too) = _choice(a), _choice(b)
+            waiting += [(c, d, path), (then, then_too, (*path, truth)), (other, other_too, (*path, z3.Not(truth)))]
             descended = True
+            read(world, a.arg(0))
             continue
         split = next((t for t in (a, b) if z3.is_app_of(t, z3.Z3_OP_ITE)), None)
         if split is not None:
             condition, then, other = split.children()
+            read(world, condition)
             for truth, branch in ((condition, then), (z3.Not(condition), other)):
                 if not world.proves(z3.Not(truth), path):
                     pair = (branch, b) if split is a else (a, branch)
@@ -88,6 +91,8 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
             continue
         if _by_laws(world, a, b, path):
             world.lawfully += 1
+            read(world, a)
+            read(world, b)
             continue
         if _by_parts(world, a, b, path, waiting):
             descended = descended or not placed(a)
@@ -97,6 +102,18 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
             world.in_values = bool(world.binders) or descended or not (placed(a) and placed(b))
             return False
     return True
+
+
+def read(world: World, term: z3.ExprRef) -> None:
+    """Notes which elements of leaves a term takes for their value, rather than to hand them on."""
+    waiting = [world.premises().normal(term)]
+    while waiting:
+        node = waiting.pop()
+        if node.sort() == ELEMENT and node.num_args() and placed(node) and not node.decl().eq(NUMBER):
+            world.values.setdefault(node.decl().name(), set()).add(node.get_id())
+            world.keep(node)
+        else:
+            waiting += node.children()
 
 
 def _one_choice(a: z3.ExprRef, b: z3.ExprRef) -> bool:
@@ -110,13 +127,15 @@ def _choice(a: z3.ExprRef) -> list[z3.ExprRef]:
 
 def _by_laws(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...]) -> bool:
     """Whether elements are one by what operators do to them; indices are put into one form first."""
-    if world.lawful is None or (placed(a) and placed(b)):
+    names = {type_name(t) for t in (a, b) if not placed(t)}
+    kind = world.labelled.get(names.pop()) if len(names) == 1 else None
+    if kind is None:
         return False
     premises = world.premises()
     known = [p for p in premises.rest if any(c.sort() == ELEMENT for c in p.children()) or z3.is_not(p)]
     left, right = premises.normal(a), premises.normal(b)
     left, right = _indices(world, left, right, path)
-    return lawful(world, left, right, world.types(world.lawful), known)
+    return lawful(world, left, right, world.types(kind), known)
 
 
 def _indices(
@@ -146,13 +165,9 @@ def _same_place(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ..
 def _by_binders(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...], waiting: list[Pair]) -> bool:
     """Whether elements that are reductions come down to others, which are left for later."""
     left, right = world.binders.get(a.get_id()), world.binders.get(b.get_id())
-    if (
-        left is None
-        and right is None
-        and not (world.reassociates and {a.decl().name(), b.decl().name()} & {"Add", "Mul"})
-    ):
+    if left is None and right is None and not (world.reassociates and {work_name(a), work_name(b)} & {"Add", "Mul"}):
         return False
-    if left is not None and right is not None and left.operation == right.operation:
+    if left is not None and right is not None and (left.operation, left.kind) == (right.operation, right.kind):
         first, second = _long(world, left, path), _long(world, right, path)
         if len(first) == len(second) and all(
             world.proves(arith.eq(left.extents[k], right.extents[j]), path) for k, j in zip(first, second, strict=True)
@@ -174,7 +189,7 @@ def _by_binders(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ..
         if one is None:
             continue
         if one.operation in OF_ONE and not _long(world, one, path):
-            waiting.append((single(one.operation, _body(one, [], [])), other, path))
+            waiting.append((single(one.operation, one.kind, _body(one, [], [])), other, path))
             return True
         if one.operation in (SUM, DOT) and any(world.proves(arith.eq(d, 0), path) for d in one.extents):
             waiting.append((NUMBER(z3.IntVal(0)), other, path))

@@ -84,6 +84,7 @@ def _broadcast(world: World, *shapes: Value) -> Value:
 def broadcast_shapes(world: World, shapes: Sequence[Entries]) -> Entries:
     """NumPy's broadcast of shapes; demands that they go together."""
     rank = max((len(s) for s in shapes), default=0)
+    world.uneven = world.uneven or any(0 < len(s) < rank for s in shapes)
     result: list[Int] = []
     for axis in range(rank):
         here = [s[axis - rank + len(s)] for s in shapes if axis - rank + len(s) >= 0]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import comb
 from typing import TYPE_CHECKING
 
 import z3
@@ -13,13 +14,13 @@ import z3
 from gerules.dsl import ast
 from gerules.registry.definition import OperatorDef
 from gerules.verify.prove import access_parts, access_sums, access_values, access_views, arith
-from gerules.verify.prove.access import MEANINGS, _ById, elementwise_keys
-from gerules.verify.prove.application import Invalid
+from gerules.verify.prove.access import MEANINGS, ById, elementwise_keys
 from gerules.verify.prove.arith import Bool
+from gerules.verify.prove.bound import Needs, needs, signed_numbers
 from gerules.verify.prove.compare import same_elements, same_shapes
 from gerules.verify.prove.solve import Memory
 from gerules.verify.prove.terms import Reader
-from gerules.verify.prove.world import FAR, Beyond, Chooser, Node, Skip, Tensor, World
+from gerules.verify.prove.world import FAR, Beyond, Chooser, Hole, Invalid, Node, Skip, Tensor, World
 from gerules.verify.verdict import Proof
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ LOADED = (access_parts, access_sums, access_values, access_views)
 """Modules that register meanings."""
 
 WORLDS = 1600
-VIEWS = 250
+VIEWS = 800
+VIEWED = 3
 QUESTIONS = 400
 FEW = 60
 """Structures, and questions to z3, of one case and one largest rank at most: beyond, the proof ends one rank below.
@@ -49,6 +51,8 @@ class Outcome:
     operands: int = 2
     """How many operands of a variadic operator are tried at most; `arities` tells whether any was met."""
     arities: bool = False
+    whole: bool = False
+    """Whether every permutation is tried."""
     worlds: int = 0
     queries: int = 0
     held: int = 0
@@ -58,7 +62,10 @@ class Outcome:
     orders: int = 0
     lists: bool = False
     views: bool = False
-    named: int = 0
+    named: set[object] = field(default_factory=set)
+    cuts: int = 0
+    pairs: int = 0
+    partial: bool = False
     assumed: dict[str, None] = field(default_factory=dict)
     beyond: str | None = None
     undecided: str | None = None
@@ -68,21 +75,30 @@ class Outcome:
 
 def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
     """What can be proved of a case. Members of one form share a proof that speaks of none of them."""
-    cases = memory_of(_ById(known)).cases
+    cases = memory_of(ById(known)).cases
     key = (form(case, known), rlimit)
     found = cases.get(key)
     if isinstance(found, Proof):
         return replace(found, queries=0)
     total = Outcome()
     proof = attempt(case, known, rlimit, total)
+    if total.partial:
+        # Axes turned out to have names, or there were too many permutations: all of those that may be tried.
+        total = Outcome(whole=True)
+        proof = attempt(case, known, rlimit, total)
     if proof.all_ranks and total.arities and total.worlds < FEW:
-        more = Outcome(operands=3)
+        more = Outcome(operands=3, whole=total.whole)
         second = attempt(case, known, rlimit, more)
         if second.all_ranks:
             proof, total = second, more
     if proof.status in ("proved", "proved bounded") and not total.laws:
         cases[key] = proof
     return proof
+
+
+def prove_alike(case: Case, right: ast.Expr, known: Knowledge, rlimit: int) -> Proof:
+    """Whether `right` is the same as the case's own right side wherever the case holds, which is taken for granted."""
+    return attempt(case, known, rlimit, Outcome(), right)
 
 
 def form(case: Case, known: Knowledge) -> object:
@@ -113,19 +129,22 @@ def work_of(definition: OperatorDef, known: Knowledge) -> str | None:
         work = (name in access_sums.OF_ONE, name == access_sums.SUM)
         return f"reduces {work} {len(definition.inputs)} {int(definition.since) >= 11}"
     free = meaning in (None, access_values.binary, access_values.variadic)
-    return "" if free and definition.key in elementwise_keys(_ById(known)) else None
+    return "" if free and definition.key in elementwise_keys(ById(known)) else None
 
 
-def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
-    """The proof itself: rank after rank, up to one more than what is enough."""
+def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome, other: ast.Expr | None = None) -> Proof:
+    """The proof itself: rank after rank, up to one more than what is enough. With `other` the sides are the right one
+    and that."""
     reached = -1
     bound = 1
-    ranks = 0
+    ranks = before = 0
     outcome = total
+    asked = needs(case)
+    whole = total.whole or asked.ordered
     while ranks <= bound + 1:
-        outcome = Outcome(operands=total.operands)
+        outcome = Outcome(operands=total.operands, whole=whole)
         try:
-            explore(case, known, ranks, rlimit, memory_of(_ById(known)), outcome)
+            explore(case, known, ranks, rlimit, memory_of(ById(known)), outcome, other)
         except Explodes:
             total.arities = total.arities or outcome.arities
             break
@@ -138,14 +157,17 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
         total.arities = total.arities or outcome.arities
         if outcome.model is not None:
             return Proof("refuted", reason=outcome.fault, queries=total.queries, model=outcome.model)
+        if outcome.partial:
+            total.partial = not whole
+            break
         if outcome.beyond or outcome.undecided:
             total.beyond, total.undecided = outcome.beyond, outcome.undecided
             break
         reached = ranks
-        by_rank, others = existential(case)
-        least = 2 if outcome.lists else 1
-        named = max(outcome.named, by_rank)
-        bound = max(bound, least, 1 + outcome.guards + named + 2 * outcome.orders + others)
+        bound = max(bound, enough(asked, outcome))
+        if grows_too_far(ranks, bound + 1, before, outcome.worlds, VIEWS if outcome.views else WORLDS):
+            break
+        before = outcome.worlds
         ranks += 1
     if total.beyond:
         return Proof("unknown", reason=f"no meaning here: {total.beyond}", queries=total.queries)
@@ -165,23 +187,24 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome) -> Proof:
     return Proof(status, f"{scope}, all sizes", all_ranks=every, all_sizes=True, queries=total.queries)  # type: ignore[arg-type]
 
 
-def existential(case: Case) -> tuple[int, int]:
-    """How many axes conditions need to be there at all: by rank (`x.rank >= 3`), and each for itself (`some(...)`,
-    `a.size >= 1`, `s != t`)."""
-    ranks, others = 0, 0
-    for condition in case.when:
-        match condition:
-            case ast.Call(head=ast.Name(id="some")):
-                others += 1
-            case ast.Compare(op=(">" | ">="), left=ast.Field(name="rank"), right=ast.Number(value=value)):
-                ranks = max(ranks, int(value) + (condition.op == ">"))
-            case ast.Compare(op=(">" | ">="), left=ast.Field(name="size"), right=ast.Number(value=value)):
-                others += int(value) + (condition.op == ">")
-            case ast.Compare(right=ast.Word()):
-                continue
-            case ast.Compare(op=("<" | ">" | "!=")):
-                others += 1
-    return ranks, others
+def grows_too_far(rank: int, last: int, before: int, now: int, most: int) -> bool:
+    """Whether structures, growing as from the rank before, are by far too many at the last rank: then it is not tried
+    how far one comes. From rank 2 on growth tells."""
+    return rank >= 2 and now * (now / max(before, 1)) ** (last - rank) > 16 * most
+
+
+def enough(asked: Needs, outcome: Outcome) -> int:
+    """The number of axes that a counterexample needs at most, by what was met so far."""
+    numbers = {n for n in outcome.named if isinstance(n, int)} | asked.named
+    if "row" in outcome.named:
+        numbers |= {-1, -2}
+    # An axis known by its number needs those in front of it, or behind.
+    kept = max((n + 1 for n in numbers if n >= 0), default=0) + max((-n for n in numbers if n < 0), default=0)
+    free = len([n for n in outcome.named if isinstance(n, Hole)])
+    one = VIEWED + kept + 2 * free + outcome.cuts if outcome.views else 1 + kept + free
+    orders = max(asked.letters, 2 * outcome.orders)
+    least = 2 if outcome.lists else 1
+    return max(least, asked.ranks, one + outcome.guards + orders + asked.axes + outcome.pairs)
 
 
 def speaks_of_the_end(case: Case) -> bool:
@@ -198,16 +221,25 @@ def speaks_of_the_end(case: Case) -> bool:
     return False
 
 
-def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memory, outcome: Outcome) -> None:
+def explore(
+    case: Case,
+    known: Knowledge,
+    ranks: int,
+    rlimit: int,
+    memory: Memory,
+    outcome: Outcome,
+    other: ast.Expr | None = None,
+) -> None:
     """Every structure whose largest rank is `ranks`."""
     chooser = Chooser()
     large = speaks_of_the_end(case)
+    literals = frozenset(signed_numbers(case))
     while True:
         world = World(chooser, ranks, rlimit, memory, case.exactness == "reassociates")
-        world.large = large
+        world.large, world.whole, world.literals = large, outcome.whole, literals
         chooser.position = 0
         with suppress(Skip):
-            one(case, known, world, outcome)
+            one(case, known, world, outcome, other)
         outcome.queries += world.queries
         outcome.worlds += 1
         outcome.laws += world.lawfully
@@ -215,9 +247,12 @@ def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memor
         outcome.guards = max(outcome.guards, world.guards)
         outcome.orders = max(outcome.orders, world.orders)
         outcome.lists = outcome.lists or world.lists
-        outcome.named = max(outcome.named, len(world.named))
+        outcome.named = max(outcome.named, world.named, key=len)
+        outcome.cuts = max(outcome.cuts, len(world.cuts))
+        outcome.pairs = max(outcome.pairs, sum(comb(len(places), 2) for places in world.values.values()))
+        outcome.partial = outcome.partial or world.partial or (world.told and world.reduced and world.uneven)
         outcome.assumed.update(world.assumed)
-        if outcome.beyond or outcome.undecided or outcome.model is not None:
+        if outcome.beyond or outcome.undecided or outcome.partial or outcome.model is not None:
             return
         outcome.views = outcome.views or world.views
         if outcome.worlds > (VIEWS if outcome.views else WORLDS) or outcome.queries > QUESTIONS:
@@ -226,7 +261,7 @@ def explore(case: Case, known: Knowledge, ranks: int, rlimit: int, memory: Memor
             return
 
 
-def one(case: Case, known: Knowledge, world: World, outcome: Outcome) -> None:
+def one(case: Case, known: Knowledge, world: World, outcome: Outcome, other: ast.Expr | None = None) -> None:
     """One structure: read the left side and the conditions, then show that the right side is the same."""
     reader = Reader(world, known, case.file, dict(case.params), arities=outcome.operands)
     try:
@@ -234,18 +269,23 @@ def one(case: Case, known: Knowledge, world: World, outcome: Outcome) -> None:
         conditions(reader, case.when)
         if not isinstance(left, Node):
             _ = left.rank
-        if max((leaf.rank for leaf in world.leaves), default=0) < world.ranks:
+        if world.below():
             return
         world.turn()
+        world.told = True
+        if other is not None:
+            left = granted(reader, case.right)
         try:
-            right = reader.side(case.right)
+            right = reader.side(case.right if other is None else other)
         except Invalid:
             if world.opaque:
                 outcome.beyond = f"what {world.opaque[0].label.partition('@')[0]} asks of its operands"
             elif world.possible():
                 outcome.model, outcome.fault = model(world), "the right side is not valid"
             return
-        pairs = results(left, right)
+        pairs = list(results(left, right))
+        if max((leaf.rank for leaf in world.leaves), default=0) < world.ranks:
+            return
     except Beyond as why:
         outcome.beyond = str(why)
         return
@@ -257,6 +297,27 @@ def one(case: Case, known: Knowledge, world: World, outcome: Outcome) -> None:
                 return
     except Beyond as why:
         outcome.beyond = str(why)
+
+
+def granted(reader: Reader, right: ast.Expr) -> Tensor | Node:
+    """A right side that is known to be valid wherever the rule fires: what its operators demand is premised."""
+    world = reader.world
+    world.granted = True
+    try:
+        found = reader.side(right)
+        if not isinstance(found, Node):
+            _ = found.shape
+    except (Invalid, Skip):
+        raise Beyond("a rule that does not fire everywhere") from None
+    finally:
+        world.granted = False
+    duties, world.duties = world.duties, []
+    for duty in duties:
+        if duty is False:
+            raise Beyond("a right side that is not valid everywhere")
+        world.assume(duty)
+    world.strangers.clear()
+    return found
 
 
 def conditions(reader: Reader, when: Sequence[ast.Expr]) -> None:
@@ -320,7 +381,7 @@ def suspect(world: World, question: Sequence[Bool], fault: str, outcome: Outcome
 
 
 @lru_cache(maxsize=4)
-def memory_of(key: _ById) -> Memory:
+def memory_of(key: ById) -> Memory:
     """What was asked so far, for one program."""
     return Memory()
 

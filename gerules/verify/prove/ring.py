@@ -16,7 +16,7 @@ import z3
 from gerules.verify.prove import arith
 from gerules.verify.prove.access_sums import DOT, SUM
 from gerules.verify.prove.arith import Bool, Int
-from gerules.verify.prove.world import Beyond, World
+from gerules.verify.prove.world import Beyond, World, work_name
 
 Equal = Callable[[z3.ExprRef, z3.ExprRef, Sequence[Bool]], bool]
 SUMMANDS = 16
@@ -62,7 +62,7 @@ def _opened(
         new = tuple(world.integer("k") for _ in binder.extents)
         indices = (*summand.indices, *zip(new, binder.extents, strict=True))
         return [Summand(indices, (*binder.body(new), *others))]
-    name = factor.decl().name()
+    name = work_name(factor)
     if name == "Add" and factor.num_args() == 2:
         return [Summand(summand.indices, (part, *others)) for part in factor.children()]
     if name == "Mul" and factor.num_args() == 2:

@@ -163,7 +163,7 @@ class Premises:
         return [p for _, p in sorted(near, key=lambda pair: pair[0])]
 
     def _ask(self, known: Sequence[z3.BoolRef], goal: z3.BoolRef) -> bool:
-        key = self._key([*known, goal])
+        key = f"{self.rlimit} {self._key([*known, goal])}"
         if key not in self.memory.proved:
             self.asked += 1
             solver = z3.SimpleSolver()

@@ -95,6 +95,8 @@ class Evaluator:
             case ast.Name(id=name) if name in DTYPES and name not in self.env:
                 return name
             case ast.Name(id=name):
+                if name not in self.env:
+                    raise Beyond(f"`{name}`, which is bound nowhere")
                 found = settled(self.env[name])
                 return contents(found.leaf) if isinstance(found, Contents) else found
             case ast.Symbol():
@@ -240,6 +242,7 @@ class Evaluator:
             return arith.conjunction(_flat(self._on_axes(op, a, b)))
         if a is None or b is None:
             raise Skip
+        a, b = _of_attribute(a), _of_attribute(b)
         if isinstance(a, Element) or isinstance(b, Element):
             return element_order(op, a, b)
         if not (is_int(a) and is_int(b)):
@@ -321,6 +324,11 @@ def element_order(op: str, a: Value, b: Value) -> Bool:
     left, right = (v.term if isinstance(v, Element) else literal(v) for v in (a, b))
     x, y = (right, left) if op in (">", ">=") else (left, right)
     return BELOW(x, y) if op in ("<", ">") else NOT_ABOVE(x, y)
+
+
+def _of_attribute(value: Value) -> Value:
+    """A float attribute that is open is an element."""
+    return Element(value.element()) if isinstance(value, Hole) and value.kind == "float" else value
 
 
 def literal(value: object) -> z3.ExprRef:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import z3
@@ -16,7 +17,7 @@ from gerules.static import free_names
 from gerules.static.context import DTYPES
 from gerules.static.steps import binds
 from gerules.verify.prove import arith
-from gerules.verify.prove.access import apply
+from gerules.verify.prove.access import ById, apply
 from gerules.verify.prove.application import Application, axis_lists
 from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.statics import Contents, Evaluator, Untold, Value, is_int, literal
@@ -41,6 +42,15 @@ if TYPE_CHECKING:
     from gerules.egraph.program import Knowledge
 
 VALUES = frozenset({"const", "splat", "dims", "dim", "iota"})
+
+
+@lru_cache(maxsize=4)
+def relations(key: ById) -> frozenset[str]:
+    """The relations of a program."""
+    program = key.known.program
+    concluded = (c for entry in program.facts.values() for c in entry.statement.conclusions)
+    heads = (c.head.id for c in concluded if isinstance(c, ast.Call) and isinstance(c.head, ast.Name))
+    return frozenset((*program.tables, *heads))
 
 
 @dataclass(eq=False)
@@ -114,11 +124,7 @@ class Reader(Evaluator):
 
     def _relation(self, name: str) -> bool:
         """Whether this is a relation that other facts or tables fill: a premise that no proof here needs."""
-        return name in self.known.program.tables or any(
-            isinstance(c, ast.Call) and c.head == ast.Name(name)
-            for entry in self.known.program.facts.values()
-            for c in entry.statement.conclusions
-        )
+        return name in relations(ById(self.known))
 
     def _absence(self, expr: ast.Compare) -> Bool | None:
         """`v == none` of an operand or attribute."""
@@ -559,6 +565,7 @@ class Reader(Evaluator):
             while len(operands) > signature.fixed:
                 extra = operands.pop()
                 if isinstance(extra, Leaf) and extra.optional:
+                    self.world.decides()
                     self.world.gone[extra.name] = ABSENT  # the rule fires only where it is absent
                     extra.optional = False
                 elif not isinstance(extra, Absent):
@@ -609,6 +616,7 @@ class Reader(Evaluator):
         default = parse_value(signature.kind(name), attribute.default or "")
         if isinstance(value, Hole):
             if not value.decided:
+                self.world.decides()
                 value.decided, value.value = True, default
             elif value.value != default:
                 raise Skip

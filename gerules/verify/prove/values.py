@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import z3
 
 from gerules.verify.prove.statics import literal
-from gerules.verify.prove.world import BELOW, ELEMENT, NOT_ABOVE, NUMBER, World
+from gerules.verify.prove.world import BELOW, ELEMENT, NOT_ABOVE, NUMBER, World, work_name
 
 Term: TypeAlias = z3.ExprRef
 BITS: Final = 10
@@ -164,6 +164,9 @@ WORK: Final[Mapping[str, Callable[..., Term]]] = {
 }
 """What operators do to elements of a type, by name without version (and with what attributes say)."""
 
+COMMUTATIVE: Final = frozenset(("Add", "Mul"))
+"""Both orders are one value, which z3 is not asked: of floats it would have to be shown bit by bit."""
+
 
 def work_of(label: str) -> Callable[..., Term]:
     """The work of a function of elements by its name in terms: `Neg@6`, `BitShift@11(direction=LEFT)`."""
@@ -196,8 +199,11 @@ class Writing:
             return known
         children = element.children()
         if not children or all(c.sort() != ELEMENT for c in children):
-            return z3.Const(f"value {element.get_id()}", self.sort)
-        return work_of(element.decl().name())(self.kind, *(self.value(c) for c in children))
+            return z3.Const(f"value {len(self.seen)}", self.sort)
+        values = [self.value(c) for c in children]
+        if work_name(element) in COMMUTATIVE:
+            values.sort(key=_shape)
+        return work_of(work_name(element))(self.kind, *values)
 
     def premise(self, condition: z3.BoolRef) -> Term | None:
         """An order or equation of elements as one of values; None where the condition is about something else."""
@@ -235,17 +241,49 @@ def _lawful(world: World, kind: str, left: Term, right: Term, premises: Sequence
         return False
     try:
         b = writing.value(right)
+        # Of what else premises speak has other types perhaps: there may be an i32 only where 1 < v < 2 has no answer.
+        met = set(writing.seen)
+        premises = [p for p in premises if elements_of(p) <= met]
         given = [g for g in map(writing.premise, premises) if g is not None]
     except Unwritten:
         return False
-    key = f"{kind} {_shape(left)} {_shape(right)} {[p.sexpr() for p in premises if writing.premise(p) is not None]}"
+    if a.eq(b):
+        return True
+    key = f"{world.rlimit} {kind} {_shape(a)} {_shape(b)} {[_shape(g) for g in given]}"
     if key not in world.memory.proved:
         world.laws += 1
-        solver = z3.Solver()
+        # A context of its own: how far z3 comes within its resources then depends on no earlier question.
+        context = z3.Context()
+        solver = z3.Solver(ctx=context)
         solver.set("rlimit", BITS * world.rlimit)
-        solver.add(*given, z3.Not(a == b))
+        solver.add([f.translate(context) for f in (*given, z3.Not(a == b))])
         world.memory.proved[key] = solver.check() == z3.unsat
     return world.memory.proved[key]
+
+
+def elements_of(condition: Term) -> set[int]:
+    """The elements in a condition that are no literals: leaves at a place, constants of the rule, work of operators."""
+    found: set[int] = set()
+    waiting = [condition]
+    while waiting:
+        node = waiting.pop()
+        if node.sort() != ELEMENT:
+            waiting += node.children()
+        elif not (node.decl().eq(NUMBER) or _is_literal(node)):
+            found.add(node.get_id())
+    return found
+
+
+def _is_literal(element: Term) -> bool:
+    if not z3.is_const(element):
+        return False
+    if element.eq(literal(True)) or element.eq(literal(False)):
+        return True
+    try:
+        float(element.decl().name())
+    except ValueError:
+        return False
+    return True
 
 
 def _shape(element: Term) -> str:

@@ -27,6 +27,21 @@ BELOW: Final = z3.Function("below", ELEMENT, ELEMENT, z3.BoolSort())
 NOT_ABOVE: Final = z3.Function("not above", ELEMENT, ELEMENT, z3.BoolSort())
 """The orders of elements, as IEEE 754 and the integers have them."""
 
+OF: Final = " of "
+"""Between what a function of elements does and the types that it does it on, in its name."""
+
+
+def work_name(element: z3.ExprRef) -> str:
+    """What the outermost function of an element does, by its name without types."""
+    label, separator, _ = element.decl().name().rpartition(OF)
+    return str(label if separator else element.decl().name())
+
+
+def type_name(element: z3.ExprRef) -> str:
+    """The types that the outermost function of an element works on; empty for what is no such function."""
+    return str(element.decl().name()).rpartition(OF)[2] if OF in element.decl().name() else ""
+
+
 Index = tuple[Int, ...]
 At = Callable[[Index], z3.ExprRef]
 
@@ -40,6 +55,10 @@ class Skip(Exception):
 
 class Beyond(Exception):
     """The prover has no meaning for this; the message says for what."""
+
+
+class Invalid(Exception):
+    """The right side does not exist in this structure: an axis that is not there, lists of different lengths."""
 
 
 class Kind:
@@ -128,6 +147,7 @@ class Leaf(Tensor):
     def __init__(self, world: World, name: str, kind: Kind, optional: bool = False) -> None:
         super().__init__(kind, (), lambda index: self._element(index))
         self.world, self.name, self.optional = world, name, optional
+        self.of_left = not world.right
         self._shape = None
         self._function: z3.FuncDeclRef | None = None
 
@@ -140,15 +160,21 @@ class Leaf(Tensor):
         if self._shape is None:
             rank = self.world.pick(range(self.world.ranks + 1), "rank of " + self.name)
             assert isinstance(rank, int)
-            self.decide(rank)
+            self._shape = tuple(self.world.extent(f"{self.name}.{i}") for i in range(rank))
+            self.world.leaves.append(self)
         assert self._shape is not None
         return self._shape
 
     def decide(self, rank: int, extents: Sequence[Int] | None = None) -> None:
-        """Fixes the rank, and the extents where they are known."""
+        """Fixes the rank, and the extents where they are known. A variable that the left side leaves open may have any
+        rank on the right: one of another is no operand there."""
+        if self._shape is None and self.world.right and self.of_left:
+            _ = self.shape
         if self._shape is not None:
             if len(self._shape) != rank:
-                raise Skip
+                raise Invalid if self.world.right else Skip
+            if extents is not None and self.world.right:
+                self.world.demand(*(arith.eq(a, b) for a, b in zip(self._shape, extents, strict=True)))
             return
         if extents is None:
             extents = [self.world.extent(f"{self.name}.{i}") for i in range(rank)]
@@ -193,6 +219,8 @@ class Hole:
 
     def decide(self, options: Iterable[object]) -> object:
         if not self.decided:
+            if self.world.right:
+                raise Beyond(f"{self.name.partition('!')[0]}, which no operator of the left side gives a meaning")
             self.value = self.world.pick(tuple(options), self.name)
             self.decided = True
         return self.value
@@ -251,15 +279,31 @@ class World:
         self.duties: list[Bool] = []
         self.right = False
         self.leaves: list[Leaf] = []
+        self.open: list[Leaf] = []
+        """All leaves that were made, whether their rank is decided or not."""
         self.extents: list[z3.ArithRef] = []
         self.choices: dict[str, object] = {}
         self.named: set[object] = set()
+        self.cuts: set[object] = set()
+        """Places between axes that are named (Flatten)."""
         self.guards = 0
         self.lists = False
         """Whether axes are counted: then rank 2 is the least bound."""
         self.orders = 0
         """Permutations that the rule leaves open. Each is a map that the path of an axis goes through on either side,
         so each needs two axes more."""
+        self.perms: list[tuple[int, ...]] = []
+        self.whole = False
+        """Whether every permutation is tried, also those that differ in the names of axes only."""
+        self.told = False
+        """Whether the left side and the conditions hold in this structure, so that it counts."""
+        self.reduced = self.uneven = self.partial = False
+        """Whether permutations were left out because axes have no names; whether some operator tells axes by their
+        place, so that they do; whether structures were left out."""
+        self.literals: frozenset[int] = frozenset()
+        """The numbers that the rule writes."""
+        self.values: dict[str, set[int]] = {}
+        """Places at which each leaf was read for its value: what laws compare, what a choice is decided by."""
         self.variadic = False
         """Whether a number of operands was chosen."""
         self.views = False
@@ -271,12 +315,14 @@ class World:
         self.laws = 0
         self.lawfully = 0
         """How often a law of elements was of use."""
-        self.lawful: Kind | None = None
-        """The element type that laws of elements were needed for, and what may be premised of types."""
+        self.labelled: dict[str, Kind] = {}
+        """Element types by their names in functions of elements."""
         self.admitted: dict[int, frozenset[str]] = {}
         self.strangers: list[str] = []
         """Opaque operators of the right side that are none of the left."""
         self.lossless: list[tuple[Kind, Kind]] = []
+        self.within: list[tuple[str, Int, Int]] = []
+        """Variables whose entries are at least the one and less than the other: indices of the left side."""
         self.gone: dict[str, Absent] = {}
         """Optional leaves that are not there."""
         self._derived: dict[str, Kind] = {}
@@ -285,7 +331,7 @@ class World:
         self._kept: list[object] = []
         self.memory = memory
         self._premises: Premises | None = None
-        self._told = self._owed = self._checks = 0
+        self._told = self._owed = self._checks = self._asked = 0
 
     # ----------------------------------------------------------------------------------------------- what is open
 
@@ -298,6 +344,14 @@ class World:
         if len(every) > 1:
             self.choices[what] = chosen
         return chosen
+
+    def name(self, axes: Iterable[int]) -> None:
+        """Axes that the rule writes by number."""
+        self.named.update(a for a in axes if a in self.literals)
+
+    def keep(self, term: object) -> None:
+        """A term whose number is remembered has to live on."""
+        self._kept.append(term)
 
     def fresh(self, prefix: str) -> str:
         self._counter += 1
@@ -325,13 +379,23 @@ class World:
     def derived_kind(self, label: str, name: str | None = None) -> Kind:
         """The element type that this label stands for, the same one each time."""
         if label not in self._derived:
-            self._counter += 1
-            self._derived[label] = Kind(0, name)
+            self._derived[label] = Kind(-1 - len(self._derived), name)  # never one that is open on the right
         return self._derived[label]
+
+    def label_of(self, kinds: Iterable[Kind]) -> str:
+        """Element types as they stand in the names of functions of elements."""
+        texts: dict[str, None] = {}
+        for kind in kinds:
+            root = kind.find()
+            self.labelled[str(root)] = root
+            texts[str(root)] = None
+        return ",".join(texts)
 
     def admit(self, kind: Kind, names: frozenset[str]) -> None:
         """A premise: an element type is one of these."""
         root = kind.find()
+        if not names:
+            return
         if root.name is not None:
             if root.name not in names:
                 raise Skip
@@ -352,7 +416,10 @@ class World:
         return [(held[number].find(), names) for number, names in self.admitted.items()]
 
     def leaf(self, name: str, kind: Kind | None = None, optional: bool = False) -> Leaf:
-        return Leaf(self, self.fresh(name), kind or self.kind(), optional)
+        made = Leaf(self, self.fresh(name), kind or self.kind(), optional)
+        if not self.right:
+            self.open.append(made)
+        return made
 
     def quotient(self, a: Int, b: Int) -> Int:
         """floor(a / b) for b >= 1 (which the caller demands). One symbol for one pair of terms."""
@@ -418,6 +485,19 @@ class World:
     border = 0
     """Numbers of types up to this one are of the left side."""
 
+    granted = False
+    """Whether a right side is read that is known to be right: nothing may be decided by it."""
+
+    def decides(self) -> None:
+        """Raises Beyond where a right side that is granted would narrow down where the rule fires."""
+        if self.granted:
+            raise Beyond("a rule that does not fire everywhere")
+
+    def below(self) -> bool:
+        """Whether nothing can have the largest rank: then a smaller one has shown this structure."""
+        largest = max((leaf.rank for leaf in self.leaves), default=0)
+        return largest < self.ranks and all(leaf.decided for leaf in self.open)
+
     def turn(self) -> None:
         """From the left side to the right one."""
         self.right = True
@@ -441,11 +521,19 @@ class World:
             self._premises.add(z3.BoolVal(item) if isinstance(item, bool) else item)
         return self._premises
 
+    def owed(self) -> list[Bool]:
+        """What is to be shown, once. What is known by then is only what was premised: a duty does not show itself."""
+        duties, self.duties = list(dict.fromkeys(self.duties)), []
+        if self._owed:
+            self._asked += self._premises.asked if self._premises is not None else 0
+            self._premises, self._told, self._owed = None, 0, 0
+        return duties
+
     @property
     def queries(self) -> int:
         """Questions that z3 was asked."""
         asked: int = self._premises.asked if self._premises is not None else 0
-        return self.laws + self._checks + asked
+        return self.laws + self._checks + self._asked + asked
 
     def possible(self, given: Sequence[Bool] = ()) -> bool:
         return bool(self.check(list(given)) != z3.unsat)
@@ -481,6 +569,8 @@ class Binder:
     extents: tuple[Int, ...]
     body: Callable[[Index], tuple[z3.ExprRef, ...]]
     element: z3.ExprRef
+    kind: str = ""
+    """The element type of what is reduced, as it stands in the names of functions."""
 
 
 @dataclass(eq=False)
