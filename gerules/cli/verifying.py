@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 def run_verify(flags: Mapping[str, Any]) -> int:
     """`gerules verify` in all its forms."""
+    _fit_together(flags)
     if flags["replay"] is not None:
         return _replay(flags)
     if not flags["paths"]:
@@ -32,6 +34,22 @@ def run_verify(flags: Mapping[str, Any]) -> int:
     if flags["mutate"]:
         return _mutate(flags)
     return _verify(flags)
+
+
+ALONE: Mapping[str, tuple[str, ...]] = {
+    "replay": ("paths", "rule", "seconds", "fresh", "compare", "verdicts", "witness", "junit", "mutate", "github"),
+    "mutate": ("fresh", "compare", "verdicts", "witness", "junit"),
+}
+"""Flags that say nothing beside another."""
+
+
+def _fit_together(flags: Mapping[str, Any]) -> None:
+    """Raises UsageFault (GR708) for flags that would be passed over."""
+    for main, others in ALONE.items():
+        idle = ["PATH" if name == "paths" else f"--{name}" for name in others if flags[name]]
+        if flags[main] and idle:
+            hint = f"leave out {', '.join(idle)}, or --{main}"
+            raise UsageFault(Diagnostic("GR708", f"--{main} knows no {', '.join(idle)}", hint=hint))
 
 
 @contextmanager
@@ -71,28 +89,30 @@ def _verify(flags: Mapping[str, Any]) -> int:
             verdicts=flags["verdicts"],
             watch=watch,
         )
-    saved = _save_witnesses(report, flags["witness"])
+    saved, unsaved = _save_witnesses(report, flags)
     if flags["junit"] is not None:
-        from gerules.cli.verdicts import junit
+        unsaved += _write_junit(report, flags["junit"])
+    _tell(report, saved, unsaved, flags)
+    if report.failed:
+        return int(Exit.REFUSED)
+    return int(Exit.USAGE if unsaved or report.unwritten else Exit.DONE)
 
-        _write(flags["junit"], junit(report), "--junit")
-    _tell(report, saved, flags)
-    return int(Exit.REFUSED if report.failed else Exit.DONE)
 
-
-def _tell(report: Report, saved: list[Path], flags: Mapping[str, Any]) -> None:
+def _tell(report: Report, saved: list[Path], unsaved: list[Diagnostic], flags: Mapping[str, Any]) -> None:
     from gerules.cli.verdicts import render_verdicts, verdict_data, witness_texts
-    from gerules.report import print_diagnostics, to_github
+    from gerules.report import print_diagnostics, to_github, to_json
 
     if flags["as_json"]:
         data = verdict_data(report) | {"witnesses": [str(path) for path in saved]}
+        data["diagnostics"] += to_json(unsaved)
         click.echo(json.dumps(data, indent=1, ensure_ascii=False))
         return
+    found = [*report.diagnostics(), *unsaved]
     if flags["github"]:
-        click.echo(to_github(report.diagnostics()), nl=False)
+        click.echo(to_github(found), nl=False)
         return
     click.echo(render_verdicts(report))
-    print_diagnostics(report.diagnostics(), sys.stderr, report.program.sources)
+    print_diagnostics(found, sys.stderr, report.program.sources)
     for outcome in report.outcomes:
         for text in witness_texts(outcome):
             click.echo(text, err=True)
@@ -100,33 +120,36 @@ def _tell(report: Report, saved: list[Path], flags: Mapping[str, Any]) -> None:
         click.echo(f"saved: {path} (run it again: gerules verify --replay {path})", err=True)
 
 
-def _save_witnesses(report: Report, folder: Path | None) -> list[Path]:
-    """Every witness as a pair of models; beside the first registry that would take the verdicts, or where asked."""
+def _save_witnesses(report: Report, flags: Mapping[str, Any]) -> tuple[list[Path], list[Diagnostic]]:
+    """Every witness as a pair of models, where asked or beside the rules; and why that could not be. A run that only
+    compares writes nothing of itself."""
     from gerules.verify.witness import save
 
     saved: list[Path] = []
+    faults: dict[Diagnostic, None] = {}
+    folder: Path | None = flags["witness"]
     for outcome in report.outcomes:
-        cases = [c for c in outcome.verdict.cases if c.witness is not None]
-        if not cases:
+        witness = next((c.witness for c in outcome.verdict.cases if c.witness is not None), None)
+        if witness is None or (flags["compare"] and folder is None):
             continue
-        place = folder or Path(outcome.entry.file.path).parent / "witnesses"
         try:
             # One instance shows what is wrong with a rule; its members fail alike.
-            assert cases[0].witness is not None
-            saved.append(save(cases[0].witness, place)[0])
-        except OSError as fault:
-            message = f"the witness cannot be saved in {place}: {fault.strerror or fault}"
-            raise UsageFault(Diagnostic("GR594", message, hint="name a folder with --witness DIR")) from None
-    return saved
+            saved.append(save(witness, folder or Path(outcome.entry.file.path).parent / "witnesses")[0])
+        except UsageFault as fault:
+            hint = "name a folder with --witness DIR"
+            faults |= {replace(d, hint=hint): None for d in fault.diagnostics}
+    return saved, list(faults)
 
 
-def _write(path: Path, data: bytes, flag: str) -> None:
+def _write_junit(report: Report, path: Path) -> list[Diagnostic]:
+    from gerules.cli.verdicts import junit
+    from gerules.verify.writing import JUNIT, write_whole
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    except OSError as fault:
-        message = f"{flag} {path}: this cannot be written: {fault.strerror or fault}"
-        raise UsageFault(Diagnostic("GR594", message, hint="name another file")) from None
+        write_whole(path, junit(report), JUNIT)
+    except UsageFault as fault:
+        return list(fault.diagnostics)
+    return []
 
 
 def _replay(flags: Mapping[str, Any]) -> int:
@@ -134,7 +157,7 @@ def _replay(flags: Mapping[str, Any]) -> int:
 
     found = replay(flags["replay"])
     if flags["as_json"]:
-        click.echo(json.dumps(found.data(), indent=1, ensure_ascii=False))
+        click.echo(json.dumps({"command": "verify --replay", **found.data()}, indent=1, ensure_ascii=False))
     else:
         click.echo(found.text)
     return int(Exit.DIFFERENCE if found.differs else Exit.DONE)

@@ -115,6 +115,7 @@ def _refuted(tools: Tools, plan: Any, found: Any, verdict: CaseVerdict, seen: st
 NEVER: Final = "no instance was found that meets its conditions"
 NO_INSTANCE: Final = "GR580"
 NO_PROOF: Final = "; no proof: "
+OUR_FAULT: Final = "this is a fault of gerules"
 
 
 def _never(ran: Ran) -> str:
@@ -149,7 +150,7 @@ def reason_of(fault: GerulesError) -> str:
 
 
 def _our_fault(fault: Exception) -> str:
-    return f"this is a fault of gerules: {type(fault).__name__}: {_short(str(fault))}"
+    return f"{OUR_FAULT}: {type(fault).__name__}: {_short(str(fault))}"
 
 
 def _short(text: str, most: int = 240) -> str:

@@ -21,6 +21,7 @@ from gerules.registry import onnx_registry
 from gerules.static import known_functions
 from gerules.verify.assess import (
     NEVER,
+    OUR_FAULT,
     Settings,
     Tools,
     prover_available,
@@ -98,7 +99,7 @@ class Outcome:
 @dataclass(frozen=True)
 class Report:
     """What a run of `verify` found, in the order of kinds and files. `homes` are the registries that were written;
-    `seconds` is the wall time of all."""
+    `seconds` is the wall time of all, `unwritten` says which registries could not be written."""
 
     outcomes: tuple[Outcome, ...]
     program: Program
@@ -106,6 +107,7 @@ class Report:
     homes: tuple[Path, ...] = ()
     seconds: float = 0.0
     differences: tuple[str, ...] = ()
+    unwritten: tuple[Diagnostic, ...] = ()
 
     @property
     def verdicts(self) -> tuple[RuleVerdict, ...]:
@@ -113,7 +115,7 @@ class Report:
 
     @property
     def failed(self) -> bool:
-        return bool(self.differences) or any(d.severity == "error" for d in self.diagnostics())
+        return bool(self.differences) or any(d.severity == "error" for o in self.outcomes for d in o.diagnostics())
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What is wrong with the rules: errors for what is refuted or never applies, warnings for what is unknown."""
@@ -121,7 +123,7 @@ class Report:
         if self.differences:
             hint = "verify again, and keep what is written"
             found += [Diagnostic("GR597", f"the recorded verdict differs: {d}", hint=hint) for d in self.differences]
-        return tuple(found)
+        return (*found, *self.unwritten)
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,8 @@ def verify_rules(
     """Verifies the rules in files and folders; the shipped rules around them are known to them as always.
 
     `compare` writes nothing and lists where the registry says something else. Raises GerulesError where files cannot
-    be read or are no rules, UsageFault (GR595) where `rule` names none, (GR594) where a registry cannot be written.
+    be read or are no rules, UsageFault (GR595) where `rule` names none. A registry that cannot be written (GR594) is
+    told in the report: what was found is not lost.
     """
     settings = Settings(trials, seed, prover_available())
     request = Request(
@@ -178,8 +181,9 @@ def verify(request: Request, watch: Watch = unwatched) -> Report:
     program = run.known.program
     outcomes = run.outcomes(chosen_of(program, run.homes, request.rule), watch)
     differences = run.differences(outcomes) if request.compare else ()
-    written = run.write(outcomes) if request.write else ()
-    return Report(outcomes, program, run.notes(outcomes), written, time.monotonic() - started, differences)
+    written, unwritten = run.write(outcomes) if request.write else ((), ())
+    seconds = time.monotonic() - started
+    return Report(outcomes, program, run.notes(outcomes), written, seconds, differences, unwritten)
 
 
 def _prepared(request: Request, given: Sequence[tuple[RuleSource, Path]]) -> _Run:
@@ -368,16 +372,21 @@ class _Run:
             found[self.homes[outcome.entry.file.path]].append(outcome)
         return found
 
-    def write(self, outcomes: Sequence[Outcome]) -> tuple[Path, ...]:
-        """Puts new verdicts into their registries; verdicts on rules that are gone from a file read whole leave it."""
-        written = []
+    def write(self, outcomes: Sequence[Outcome]) -> tuple[tuple[Path, ...], tuple[Diagnostic, ...]]:
+        """Puts new verdicts into their registries; verdicts on rules that are gone from a file read whole leave it.
+        Gives the registries that were written, and why others could not be."""
+        written: list[Path] = []
+        faults: list[Diagnostic] = []
         for home, some in self._by_home(outcomes).items():
             made = self._updated(home, some)
             if not made.rules and not home.exists():
                 continue
-            if write_verdicts(made, home):
-                written.append(home)
-        return tuple(written)
+            try:
+                if write_verdicts(made, home):
+                    written.append(home)
+            except UsageFault as fault:
+                faults += fault.diagnostics
+        return tuple(written), tuple(faults)
 
     def _updated(self, home: Path, outcomes: Sequence[Outcome]) -> Verdicts:
         settings = self.request.settings
@@ -438,4 +447,5 @@ def _outcome(kind: str, full: str, entry: Entry[Any], key: str, cases: Sequence[
     status = rule_status(cases)
     exactness = entry.statement.exactness if kind == "rewrite" else ""
     verdict = RuleVerdict(full, kind, exactness, status, rule_detail(cases, status), key, tuple(cases))
-    return Outcome(verdict, entry, False, why == "time")
+    # What a limit or a fault of our own cut off is looked at again next time.
+    return Outcome(verdict, entry, False, bool(why) or any(c.detail.startswith(OUR_FAULT) for c in cases))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,8 @@ def _attribute_data(value: object) -> Any:
         return {"tensor": Stored.of("value", value).line()}
     if isinstance(value, tuple | list):
         return [_attribute_data(v) for v in value]
+    if isinstance(value, float) and not isfinite(value):
+        return {"float": repr(float(value))}  # JSON has no word for it
     return plain(value, "i64") if isinstance(value, np.integer) else value
 
 
@@ -289,7 +292,7 @@ def _node_of(data: Mapping[str, Any]) -> Node:
 
 def _attribute_of(value: Any) -> object:
     if isinstance(value, Mapping):
-        return parse_line(value["tensor"]).array()
+        return float(value["float"]) if "float" in value else parse_line(value["tensor"]).array()
     return tuple(map(_attribute_of, value)) if isinstance(value, list) else value
 
 

@@ -20,6 +20,7 @@ class Refusal:
 
 
 WITNESS = Refusal("GR586", "the witness", "name another folder")
+JUNIT = Refusal("GR594", "the JUnit XML", "name another file with --junit FILE")
 VERDICTS = Refusal("GR594", "the verdicts", "name another file with --verdicts FILE")
 
 
