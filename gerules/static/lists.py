@@ -5,7 +5,7 @@ from __future__ import annotations
 from gerules.graph.dims import Dim
 from gerules.static.extents import count_from, undefined
 from gerules.static.host import Extents, host
-from gerules.static.values import LONGEST, Unknown, Value, show, whole
+from gerules.static.values import LONGEST, Unknown, Value, listed, plain, show, whole
 
 
 def axis_of(a: int, rank: int) -> int:
@@ -47,6 +47,25 @@ def fill(v: int | Dim, n: int | Dim) -> Value:
     if not 0 <= count <= LONGEST:
         raise Unknown(f"{count} is no length of a list")
     return (v,) * count
+
+
+@host("taken(extent: int, start: int, end: int, step: int) -> ints")
+def taken(extent: int, start: int, end: int, step: int) -> Value:
+    """The places that a Slice takes on an axis of `extent`."""
+    if step == 0:
+        raise Unknown("a step of 0")
+    first, last, stride = slice(start, end, step).indices(extent)
+    count = len(range(first, last, stride))
+    if count > LONGEST:
+        raise Unknown(f"{count} places")
+    return tuple(range(first, last, stride))
+
+
+@host("distinct(v: any) -> bool")
+def distinct(v: Value) -> Value:
+    """Whether no two entries are equal; of a list that is not set there are none. NaN equals nothing, and so holds."""
+    entries = () if v is None else listed(plain(v))
+    return len(set(entries)) == len(entries)
 
 
 @host("tail(from: int, count: int) -> ints")
