@@ -115,12 +115,14 @@ def _refuted(tools: Tools, plan: Any, found: Any, verdict: CaseVerdict, seen: st
 NEVER: Final = "no instance was found that meets its conditions"
 NO_INSTANCE: Final = "GR580"
 NO_PROOF: Final = "; no proof: "
+NO_CONDITIONS: Final = frozenset({"ill-typed", "too large"})
+"""Reasons for a draw to be none that the rule does not say."""
 OUR_FAULT: Final = "this is a fault of gerules"
 
 
 def _never(ran: Ran) -> str:
     if ran.never:
-        conditions = ", ".join(f"`{c}`" for c in ran.never)
+        conditions = ", ".join(f"`{c}`" for c in ran.never if c not in NO_CONDITIONS) or "its pattern"
         return f"{NEVER}: {conditions} never held in {ran.drawn} draws"
     commonest = sorted(ran.rejected_by.items(), key=lambda item: (-item[1], item[0]))[:3]
     why = ", ".join(f"{reason} {count}" for reason, count in commonest)
