@@ -303,7 +303,20 @@ class Drawer:
     def sampled_shape(self, state: State, index: int) -> tuple[int, ...] | None:
         found = self.sampled(state, index)
         shape = found[0].shapes.get(found[1]) if found is not None and isinstance(found[1], int) else None
-        return None if shape is None else tuple(max(0, self.sized(state, dim)) for dim in shape)
+        if found is None or shape is None:
+            return None
+        # Where contents go with them they are taken as they are.
+        free = not found[0].contents
+        return tuple(max(0, self.other(state, dim) if free else self.sized(state, dim)) for dim in shape)
+
+    def other(self, state: State, dim: Dim) -> int:
+        """An extent of a sample, mostly as it is; one that is a number is another one wherever it stands."""
+        if dim.value is None or dim.value < 2:
+            return self.sized(state, dim)
+        text = str(dim.value)
+        if text not in state.sizes:
+            state.sizes[text] = (dim.value, 1, 2, 0, *(dim.value,) * 4)[state.source.below(8)]
+        return state.sizes[text]
 
     def sampled_contents(self, state: State, index: int, dtype: str) -> np.ndarray | None:
         """What the sample that a step begins from has as contents of this operand."""

@@ -21,6 +21,8 @@ SIZES = (1, 2, 3, 0, 4, 5)
 
 _WHOLE = (0.0, 1.0, 2.0, 3.0, -1.0, -2.0, -3.0, 0.5)
 _MODERATE = (0.5, -0.5, 1.5, -0.0, 0.1, -0.1, 0.7, 2.3, -1.7, 3.3, 1 / 3, -2 / 3, 5.0, -6.25, 7.9, 10.0, 1.0009765625)
+_TWICE = 1 + 2.0**-11 + 2.0**-40
+"""Rounded to f32 it lies in the middle of two f16, so that rounding twice is not rounding once."""
 _TEXTS = ("", "a", "b", "ab", "A", "1", "-2.5", " a b", "é")
 _HUGE = 1 << 63
 
@@ -40,7 +42,7 @@ def table(dtype: str, mood: int) -> np.ndarray:
         return _integers(dtype, mood)
     values: list[float] = list(_WHOLE)
     if mood >= MODERATE:
-        values += _MODERATE
+        values += (*_MODERATE, _TWICE)
     with np.errstate(all="ignore"):
         if mood == EDGE:
             edges = (0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"))

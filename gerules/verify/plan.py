@@ -26,6 +26,7 @@ from gerules.verify.draw import ILL_TYPED, UNPREPARED, Drawer, Reject, State
 from gerules.verify.hints import guide
 from gerules.verify.judge import differ
 from gerules.verify.layout import Layout, NodeAt, RestOf, TensorAt
+from gerules.verify.ordering import in_hint_order
 from gerules.verify.outcome import Accepted, Outcome, Refutation, Refuted, Rejected
 from gerules.verify.right import Make, Right
 from gerules.verify.samples import Samples
@@ -188,6 +189,7 @@ class CasePlan:
                 conditions.append(condition)
         layout = builder.finish(root)
         steps = split_conditions([*layout.conditions, *conditions], set(layout.names), self.context)
+        layout = in_hint_order(layout, steps, self.context)
         texts = [show(step.expr) for step in steps]
         made = guide(layout, steps, texts, self.context)
         regroups = case.exactness == "reassociates"

@@ -41,11 +41,14 @@ class Proposals:
         if listed:
             rank = (1, 1, 0, 2)[source.below(4)]
             return (self.length(),) if rank == 1 else tuple(self.extent() for _ in range(rank))
-        manner = source.below(6)
+        manner = source.below(7)
         if manner >= 4 and self.shapes:
             earlier = self.shapes[source.below(len(self.shapes))]
             if manner == 4:
                 return earlier
+            if manner == 6:  # the same but for one axis, as what is put together
+                place = source.below(max(1, len(earlier)))
+                return tuple(self.extent() if at == place else n for at, n in enumerate(earlier))
             # Such as stretches to it, or is stretched by it.
             cut = source.below(len(earlier) + 1)
             return tuple(n if source.below(2) else 1 for n in earlier[cut:])
@@ -65,9 +68,12 @@ class Proposals:
         return _REAL[self.source.below(len(_REAL))]
 
     def numbers(self, count: int) -> tuple[int, ...]:
-        """Whole numbers: axes, extents, amounts, a permutation, the extents of something drawn, mostly zeros."""
+        """Whole numbers: axes, extents, amounts, a permutation, the extents of something drawn, its parts, mostly
+        zeros."""
         source = self.source
-        manner = source.below(7)
+        manner = source.below(8)
+        if manner == 7 and count:
+            return self.parts(count)
         if manner == 0:
             return tuple(_SMALL[c] for c in source.many(len(_SMALL), count))
         if manner == 1:
@@ -90,6 +96,15 @@ class Proposals:
             values = (0, 1, -1, 2, END, -END - 1, 1 << 31, -END)
             return tuple(values[c] for c in source.many(len(values), count))
         return tuple(range(-1, -1 - count, -1)) if source.below(2) else tuple(range(count))
+
+    def parts(self, count: int) -> tuple[int, ...]:
+        """Whole numbers that an extent is the sum of."""
+        left = self.extent()
+        made: list[int] = []
+        for _ in range(count - 1):
+            made.append(self.source.below(left + 1))
+            left -= made[-1]
+        return (*made, left)
 
     # ------------------------------------------------------------------------------------------------------- hints
 
@@ -177,12 +192,14 @@ class Proposals:
         self,
         items: Sequence[Callable[[Mapping[str, object]], object] | tuple[object] | None],
         names: Mapping[str, object],
+        contents: bool = False,
     ) -> tuple[object, ...]:
-        """A list whose items are partly known: those that are free are extents, a free rest is of any length."""
+        """A list whose items are partly known: those that are free are extents, a free rest is of any length. In the
+        contents of a constant they are other whole numbers too."""
         made: list[object] = []
         for item in items:
             if item is None:
-                made.append(self.extent())
+                made.append(self.whole() if contents and self.source.below(3) == 2 else self.extent())
             elif isinstance(item, tuple):
                 rest = item[0]
                 value = rest(names) if callable(rest) else self.shape(False)

@@ -8,25 +8,18 @@ that the same refutation always shrinks to the same one.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gerules.verify.outcome import Refutation, Refuted
 from gerules.verify.plan import CasePlan
-from gerules.verify.source import (
-    EditedSource,
-    RandomSource,
-    Recorded,
-    ReplaySource,
-    Segment,
-    SmallSource,
-    Source,
-    segments_of,
-)
+from gerules.verify.source import EditedSource, Recorded, ReplaySource, Segment, Source, segments_of
+from gerules.verify.trials import run_trials
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -35,9 +28,13 @@ TRIALS = 400
 """Trials of our own at most; hypothesis may take `EXAMPLES` more."""
 EXAMPLES = 60
 ENOUGH = 3
-"""Elements of operands and results together of which nobody wants fewer."""
-LARGEST, FRESH, ROUNDS = 3, 250, 4
-"""Where a tensor has more elements than this, so many draws are made elsewhere, in so many rounds at most."""
+"""Elements of all tensors together of which nobody wants fewer."""
+LARGEST, ROUNDS = 3, 2
+FRESH, SHAKEN, MANY = 450, 60, 12
+"""Where a tensor has more elements than LARGEST, so many draws are made elsewhere, and of the one at hand with some of
+it changed at random, in so many rounds at most; fewer where so many refute and are no smaller."""
+SIMPLE = ({"small": 0, "sample": 0, "rank": 1}, {"small": 0, "sample": 0, "rank": 2}, {"small": 0})
+"""What is asked of these draws: small extents, nothing of what examples show, few axes."""
 OTHERS = 5
 """Values of a decision that are tried though they are no simpler."""
 
@@ -65,15 +62,18 @@ def _key(refutation: Refutation, choices: Sequence[int]) -> Key:
 
 
 def elements(refutation: Refutation) -> int:
-    """Elements of all operands and of both results."""
-    values = [*refutation.operands.values(), refutation.left, refutation.right]
-    return sum(v.size for v in values if isinstance(v, np.ndarray))
+    """Elements of all operands, constants among them, and of both results."""
+    return sum(v.size for v in _tensors(refutation))
 
 
 def largest(refutation: Refutation) -> int:
-    """Elements of the largest of the operands and results."""
-    values = [*refutation.operands.values(), refutation.left, refutation.right]
-    return max((v.size for v in values if isinstance(v, np.ndarray)), default=0)
+    """Elements of the largest of these."""
+    return max((v.size for v in _tensors(refutation)), default=0)
+
+
+def _tensors(refutation: Refutation) -> Iterator[np.ndarray]:
+    values = (*refutation.operands.values(), *refutation.statics.values(), refutation.left, refutation.right)
+    return (v for v in values if isinstance(v, np.ndarray))
 
 
 class _Shrinker:
@@ -116,34 +116,43 @@ class _Shrinker:
             return False
         self.rounds += 1
         before = self.key
-        for number in range(self.rounds * FRESH, (self.rounds + 1) * FRESH):
-            source: Source = SmallSource(number) if number % 2 else RandomSource(number, {"small": 0})
-            outcome = self.plan.trial(source)
-            if isinstance(outcome, Refuted):
-                key = _key(outcome.refutation, source.choices)
-                if key < self.key:
-                    self.best, self.key, self.segments = outcome.refutation, key, segments_of(source)
-                    if largest(self.best) <= LARGEST:
-                        return True
+        left, refuted = FRESH, 0
+        for wanted in cycle(SIMPLE):
+            most = min(left, FRESH // len(SIMPLE))  # one that nothing fits must not take all
+            ran = run_trials(self.plan, accepted=most, seed=left + self.rounds, most=most, wanted=wanted)
+            left -= ran.drawn
+            if ran.refutation is not None:
+                refuted += 1
+                self.keep(ran.refutation, ran.refutation.choices)
+            if left <= 0 or refuted >= MANY or largest(self.best) <= LARGEST:
+                break
         return self.shaken() or self.key < before or self.rounds < ROUNDS
+
+    def keep(self, refutation: Refutation, choices: Sequence[int]) -> None:
+        """Takes another refutation where it is smaller."""
+        key = _key(refutation, choices)
+        if key < self.key:
+            source = ReplaySource(choices)
+            self.plan.trial(source)
+            self.best, self.key, self.segments = refutation, key, segments_of(source)
 
     def shaken(self) -> bool:
         """Some decisions at once, at random: an extent that becomes 0 has to be there before anything takes it."""
         draw = random.Random(self.rounds)
         before = self.key
-        for _ in range(FRESH // 2):
+        refuted = 0
+        for _ in range(SHAKEN):
             places = [(p, at) for p, (plain, _) in enumerate(self.segments) for at in range(len(plain))]
-            if len(places) < 2:
+            if len(places) < 2 or refuted >= MANY or largest(self.best) <= LARGEST:
                 break
             edited = [list(plain) for plain, _ in self.segments]
             for place, at in draw.sample(places, min(len(places), draw.randrange(2, 5))):
                 edited[place][at] = draw.randrange(OTHERS)
             source = EditedSource([(tuple(p), c) for p, (_, c) in zip(edited, self.segments, strict=True)])
             outcome = self.plan.trial(source)
-            if isinstance(outcome, Refuted) and (key := _key(outcome.refutation, source.choices)) < self.key:
-                self.best, self.key, self.segments = outcome.refutation, key, segments_of(source)
-                if largest(self.best) <= LARGEST:
-                    break
+            if isinstance(outcome, Refuted):
+                refuted += 1
+                self.keep(outcome.refutation, source.choices)
         return self.key < before
 
     def attempt(self, place: int, plain: Sequence[int], contents: Sequence[int]) -> bool:

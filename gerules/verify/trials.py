@@ -38,11 +38,17 @@ SMALL = 60
 
 
 def run_trials(
-    plan: CasePlan, accepted: int = 200, seed: int = 0, seconds: float | None = None, most: int | None = None
+    plan: CasePlan,
+    accepted: int = 200,
+    seed: int = 0,
+    seconds: float | None = None,
+    most: int | None = None,
+    wanted: Mapping[str, int] | None = None,
 ) -> Trials:
     """Draws until `accepted` instances satisfied the rule, one refuted it, or `most` were drawn (default: 60 for each
-    that is wanted). The draws depend on the case's label and the seed alone, unless `seconds` end them."""
-    return _Run(plan, accepted, seed, seconds, 60 * accepted if most is None else most).go()
+    that is wanted). The draws depend on the case's label and the seed alone, unless `seconds` end them. `wanted`
+    directs all of them; else the first are small."""
+    return _Run(plan, accepted, seed, seconds, 60 * accepted if most is None else most, wanted).go()
 
 
 @dataclass(frozen=True)
@@ -61,8 +67,16 @@ class Success:
 
 
 class _Run:
-    def __init__(self, plan: CasePlan, accepted: int, seed: int, seconds: float | None, most: int) -> None:
-        self.plan, self.accepted, self.most = plan, accepted, most
+    def __init__(
+        self,
+        plan: CasePlan,
+        accepted: int,
+        seed: int,
+        seconds: float | None,
+        most: int,
+        directed: Mapping[str, int] | None,
+    ) -> None:
+        self.plan, self.accepted, self.most, self.directed = plan, accepted, most, directed
         self.draw = random.Random(stable_seed(f"{plan.case.label} {seed}")).random
         self.started = time.monotonic()
         self.seconds = seconds
@@ -116,7 +130,9 @@ class _Run:
         """What is directed: small instances first, and each element type in turn."""
         turn = self.count
         wanted = {f"dtype {c}": (turn + c) // (c + 1) for c in range(4)} if turn % 2 == 0 else {}
-        if self.drawn < SMALL:
+        if self.directed is not None:
+            wanted.update(self.directed)
+        elif self.drawn < SMALL:
             wanted["small"] = 0
         return wanted
 

@@ -40,8 +40,8 @@ def _refute(known: Knowledge, name: str) -> Witness | None:
     return None
 
 
-def test_there_are_twenty_mistakes_and_each_file_says_which() -> None:
-    assert len(NAMES) >= 20
+def test_there_are_many_mistakes_and_each_file_says_which() -> None:
+    assert len(NAMES) >= 50
     for name in NAMES:
         assert (WRONG / f"{name}.rules").read_text(encoding="utf-8").startswith("# The mistake: ")
 
