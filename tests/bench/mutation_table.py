@@ -1,6 +1,6 @@
 """What became of the mutants of every rewrite, rule by rule, kept between runs: the mutation table.
 
-    python tests/bench/mutation_table.py [PATH ...] --store FILE [--rule NAME] [--open | --again] [--table]
+    python tests/bench/mutation_table.py [PATH ...] --store FILE [--rule NAME] [--trials N] [--open | --again] [--table]
 
 Paths are rule files and folders (default: `rules`). Each rule's result is written to FILE as soon as it is there, under
 the rule's key and its examples; a rule that is in FILE as it stands now is not tried again, unless one of its mutants
@@ -25,7 +25,7 @@ from gerules.dsl.vocabulary import vocabulary
 from gerules.egraph.program import Knowledge
 from gerules.errors import GerulesError
 from gerules.verify.keys import Keys
-from gerules.verify.mutation import MutationResult, run_mutation
+from gerules.verify.mutation import Effort, MutationResult, run_mutation
 from gerules.verify.run import chosen_of, read_rules
 
 Stored = dict[str, Any]
@@ -89,7 +89,7 @@ def sweep(known: Knowledge, entries: list[Entry[ast.Rewrite]], store: Path, how:
     for number, (entry, key) in enumerate(todo, 1):
         started = time.process_time()
         try:
-            judged = run_mutation(known, entry, words=words)
+            judged = run_mutation(known, entry, Effort(trials=how.trials, draws=20 * how.trials), words)
         except GerulesError as fault:
             judged = MutationResult(entry.full, (), fault.diagnostics[0].message)
         result = as_data(judged, key, time.process_time() - started)
@@ -141,6 +141,7 @@ def main() -> None:
     parser.add_argument("paths", nargs="*", default=["rules"])
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--rule")
+    parser.add_argument("--trials", type=int, default=Effort().trials, help="fewer leave more mutants, and sooner")
     parser.add_argument("--open", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--table", action="store_true")
