@@ -1,6 +1,6 @@
 """Whole models to other opsets and back: nodes, CPU seconds, the error against onnxruntime, or the refusal.
 
-    python -m tests.bench.convert_matrix [MODEL.onnx ...] [--fetched] [--light] [--opset 13 --opset 17 ...] [-o FILE.csv]
+    python -m tests.bench.convert_matrix [MODEL.onnx ...] [--fetched] [--light] [--opset 13 ...] [-o FILE.csv]
 
 A line for each model and opset, and one for the way back. The original, the result and what comes back of it run in
 onnxruntime, its optimiser off, on the same seeded inputs (`FEEDS` says which where random ones do not fit);
@@ -91,77 +91,87 @@ def feeds_of(name: str, model: onnx.ModelProto) -> dict[str, Any]:
     return feeds
 
 
-def outputs(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> tuple[Sequence[Any] | None, str]:
-    """What onnxruntime makes of the model, else what ONNX's reference evaluator does, and the runtime's words."""
-    from onnx.reference import ReferenceEvaluator
+def by_runtime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> tuple[Sequence[Any] | None, str]:
+    """What onnxruntime makes of the model, or its words."""
     from report_judge import session
 
     try:
         return list(session(model).run(None, dict(feeds))), ""
     except Exception as fault:  # kinds of the runtime's own
-        said = " ".join(str(fault).split())[:160]
+        return None, " ".join(str(fault).split())[:160]
+
+
+def by_reference(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Sequence[Any] | None:
+    """What ONNX's reference evaluator makes of the model; None where it lacks an operator."""
+    from onnx.reference import ReferenceEvaluator
+
     try:
-        return list(ReferenceEvaluator(model).run(None, dict(feeds))), said
-    except Exception:  # it lacks operators too
-        return None, said
+        return list(ReferenceEvaluator(model).run(None, dict(feeds)))
+    except Exception:  # it raises what its kernels raise
+        return None
 
 
-def judged(model: onnx.ModelProto, feeds: Mapping[str, Any], want: Sequence[Any]) -> str:
-    """`0`, `1.2e-06` for equal within tolerance; else what differs."""
-    got, said = outputs(model, feeds)
+def judged(model: onnx.ModelProto, original: onnx.ModelProto, feeds: Mapping[str, Any], want: Sequence[Any]) -> str:
+    """`0`, `1.2e-06` for equal within tolerance, else what differs. Where the runtime has no kernel for the result both
+    are given to the reference evaluator: its numbers are compared with its own."""
+    got, said = by_runtime(model, feeds)
+    where = ""
     if got is None:
-        return f"not run: {said}"
+        got, reference = by_reference(model, feeds), by_reference(original, feeds)
+        if got is None or reference is None:
+            return f"not run: {said}"
+        want, where = reference, f" (in the reference evaluator; the runtime: {said})"
     found = [compare(g, w) for g, w in zip(got, want, strict=True)]
-    where = f" (reference; {said})" if said else ""
     for item in found:
         if not item.equal:
             return f"DIFFERS by {item.max_abs:.2g}: {item.reason or item.index}{where}"
     return f"{max((f.max_abs for f in found), default=0.0):.2g}{where}"
 
 
-def way(
-    name: str, path: Path, out: Path, target: int, label: str, feeds: Mapping[str, Any], want: Sequence[Any]
-) -> Row:
-    source = opset_of(onnx.load(path, load_external_data=False))
-    started = time.process_time()
-    try:
-        report = convert_model(path, out, target, Options(at=AT.get(name, ()), force=True))
-    except GerulesError as refused:
-        said = refused.diagnostics
-        reason = f"{said[0].code} {said[0].node or ''}: {said[0].message}"
-        return Row(
-            name,
-            source,
-            target,
-            label,
-            seconds=round(time.process_time() - started, 2),
-            refusals=len(said),
-            reason=reason,
-        )
-    seconds = round(time.process_time() - started, 2)
-    verdict = "; ".join((report.verdict.text, *report.verdict.notes))
-    runtime = judged(onnx.load(out), feeds, want)
-    return Row(name, source, target, label, report.nodes_before, report.nodes_after, seconds, verdict[:200], runtime)
+@dataclass(frozen=True)
+class Subject:
+    """A model, inputs for it, and what onnxruntime makes of them."""
+
+    name: str
+    original: onnx.ModelProto
+    feeds: Mapping[str, Any]
+    want: Sequence[Any]
+
+    def way(self, path: Path, out: Path, target: int, label: str) -> Row:
+        source = opset_of(onnx.load(path, load_external_data=False))
+        started = time.process_time()
+        try:
+            made = convert_model(path, out, target, Options(at=AT.get(self.name, ()), force=True))
+        except GerulesError as refused:
+            said = refused.diagnostics
+            seconds = round(time.process_time() - started, 2)
+            reason = f"{said[0].code} {said[0].node or ''}: {said[0].message}"
+            return Row(self.name, source, target, label, seconds=seconds, refusals=len(said), reason=reason)
+        seconds = round(time.process_time() - started, 2)
+        verdict = "; ".join((made.verdict.text, *made.verdict.notes))[:200]
+        runtime = judged(onnx.load(out), self.original, self.feeds, self.want)
+        return Row(self.name, source, target, label, made.nodes_before, made.nodes_after, seconds, verdict, runtime)
 
 
 def rows_of(path: Path, opsets: Sequence[int]) -> list[Row]:
     name = path.stem
     model = onnx.load(path)
     feeds = feeds_of(name, model)
-    want, said = outputs(model, feeds)
+    want, said = by_runtime(model, feeds)
     base = opset_of(model)
     if want is None:
         return [Row(name, base, base, "to", runtime=f"the original is not run: {said}")]
+    subject = Subject(name, model, feeds, want)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         there, back = Path(folder) / f"{name}.onnx", Path(folder) / "back.onnx"
         for opset in opsets:
             if opset == base:
                 continue
-            rows.append(way(name, path, there, opset, "to", feeds, want))
+            rows.append(subject.way(path, there, opset, "to"))
             report(rows[-1])
             if rows[-1].nodes_after is not None:
-                rows.append(way(name, there, back, base, "back", feeds, want))
+                rows.append(subject.way(there, back, base, "back"))
                 report(rows[-1])
     return rows
 
