@@ -406,6 +406,10 @@ class Drawer:
         hinted = self.hint(state, index, "content", "length")
         if hinted is not None:
             value = state.propose.hinted(*hinted, kind)
+            if kind == "strs" and isinstance(value, tuple) and not all(isinstance(v, str) for v in value):
+                # A hint about the length: which words they are is left open.
+                words = self.words.known(step.signature.newest, attribute.name)
+                return tuple(words[c] for c in source.many(len(words), len(value)))
             return float(np.float32(value)) if kind == "float" and isinstance(value, (int, float)) else value
         if not attribute.required and source.below(2) == 0:
             return default_value(kind, attribute)
