@@ -9,6 +9,7 @@ import numpy as np
 
 from gerules.egraph.signature import RESULTS, Signature
 from gerules.graph import attributes
+from gerules.graph.constants import is_inline
 from gerules.graph.dims import Dim
 from gerules.graph.dtypes import NAME_OF_NUMBER, NUMBERS, numpy_dtype
 from gerules.graph.info import Info
@@ -68,6 +69,8 @@ def format_value(kind: str, value: object) -> str:
         raise Unknown(f"{value} is no float32")
     if kind == "str" and isinstance(value, str):
         return escape(value) or EMPTY
+    if kind == "tensor" and isinstance(value, str) and is_inline(value):
+        return value
     if kind == "mask" and isinstance(value, frozenset):
         return format_ints(sorted(value))
     if kind == "shape" and isinstance(value, Sequence) and all(isinstance(v, (int, Dim)) for v in value):

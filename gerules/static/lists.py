@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from gerules.graph.constants import ConstantError, ConstantTable, decode, dtype_and_shape, is_inline
 from gerules.graph.dims import Dim
 from gerules.static.extents import count_from, undefined
 from gerules.static.host import Extents, host
 from gerules.static.values import LONGEST, Unknown, Value, listed, plain, show, whole
+
+_NO_TABLE = ConstantTable()  # stays empty: only for constants that are spelled out
 
 
 def axis_of(a: int, rank: int) -> int:
@@ -59,6 +62,28 @@ def taken(extent: int, start: int, end: int, step: int) -> Value:
     if count > LONGEST:
         raise Unknown(f"{count} places")
     return tuple(range(first, last, stride))
+
+
+@host("entries_of(t: any) -> any")
+def entries_of(t: Value) -> Value:
+    """The number or the list that an attribute of type tensor holds."""
+    if not isinstance(t, str) or not is_inline(t):
+        raise Unknown(f"{show(t)} is no tensor that is spelled out")
+    array = decode(t, _NO_TABLE)
+    if array.ndim > 1:
+        raise Unknown(f"a tensor of {array.ndim} axes is no list")
+    return plain(array)
+
+
+@host("type_of(t: any) -> dtype")
+def type_of(t: Value) -> Value:
+    """The element type of an attribute of type tensor."""
+    if not isinstance(t, str):
+        raise Unknown(f"{show(t)} is no tensor")
+    try:
+        return dtype_and_shape(t)[0]
+    except ConstantError as error:
+        raise Unknown(str(error)) from error
 
 
 @host("distinct(v: any) -> bool")
