@@ -465,18 +465,19 @@ class _Engine:
 
 
 def _load(folder: Path, name: str, rows: Sequence[Row], relation: Relation | None) -> str:
-    lines = ["\t".join(encode(c) if isinstance(c, str) else repr(c) for c in row) for row in rows]
+    texts: dict[Cell, str] = {}  # names of operators and kinds come again and again
+    for cell in {cell for row in rows for cell in row if isinstance(cell, str)}:
+        texts[cell] = encode(cell)
+    lines = ["\t".join([texts[c] if isinstance(c, str) else repr(c) for c in row]) for row in rows]
     (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return f'(input {name} "{name}.tsv")'
 
 
 def _check_rows(relation: Relation, rows: Sequence[Row]) -> None:
-    kinds: Mapping[str, type | tuple[type, ...]] = {TEXT: str, INT: int}
+    of_sort: Mapping[str, type | tuple[type, ...]] = {TEXT: str, INT: int}
+    kinds = tuple(of_sort.get(sort, (int, float)) for sort in relation.sorts)
     for row in rows:
-        fits = len(row) == len(relation.sorts) and all(
-            isinstance(cell, kinds.get(sort, (int, float))) for cell, sort in zip(row, relation.sorts, strict=True)
-        )
-        if not fits:
+        if len(row) != len(kinds) or not all(map(isinstance, row, kinds)):
             message = f"a row of {relation.name} does not fit its columns: {row!r}"[:300]
             raise Refused(Diagnostic("GR664", message, hint="look at the declaration of the table"))
     if relation.function and relation.table:
