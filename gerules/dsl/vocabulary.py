@@ -39,7 +39,7 @@ QUANTIFIERS = ("all", "some")
 BUILTIN_RELATIONS: Mapping[str, int] = {"likely": 2}
 
 ENGINE_TABLES = frozenset(
-    {"bump", "types_only", "grows", "has_body", "part", "placed", "supported", "target", "instance_of"}
+    {"bump", "types_only", "unchanged", "grows", "has_body", "part", "placed", "supported", "target", "instance_of"}
 )
 """Tables that the engine fills: what the registries say, and what placement decided."""
 

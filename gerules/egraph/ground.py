@@ -1,6 +1,6 @@
 """Facts about operators alone: decided before any graph is seen.
 
-The registry gives the tables (`bump`, `types_only`, `grows`, `has_body`), rule files give facts over them
+The registry gives the tables (`bump`, `types_only`, `unchanged`, `grows`, `has_body`), rule files give facts over them
 (`neutral_right(Mul, 1)`, `same_operator(f, g) when bump(f, g), ...`). A rule's conditions on its operator parameters
 are answered here, and what is left of the rule is its instance.
 """

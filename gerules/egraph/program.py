@@ -28,7 +28,7 @@ from gerules.graph.infer import infer_node
 from gerules.graph.info import UNKNOWN, Entries, Info, Uniform
 from gerules.registry import onnx_registry
 from gerules.registry.definition import OperatorDef
-from gerules.registry.registry import Registry, grows, types_only, version_key
+from gerules.registry.registry import Registry, grows, types_only, unchanged, version_key
 from gerules.static import Context, TensorView, Unknown
 from gerules.static.host import HostFunction
 
@@ -155,6 +155,7 @@ def knowledge(program: Program) -> Knowledge:
     tables: dict[str, Sequence[Row]] = {
         "bump": bumps,
         "types_only": [(a, b) for a, b in bumps if types_only(a, b)],
+        "unchanged": [(a, b) for a, b in bumps if unchanged(a, b)],
         "grows": [(a, b) for a, b in bumps if grows(a, b)],
         "has_body": [
             (d,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gerules.registry.definition import OPTIONAL, REQUIRED, VARIADIC, Attribute, Operand, OperatorDef
-from gerules.registry.registry import Registry, canonical_domain, grows, types_only, version_key
+from gerules.registry.registry import Registry, canonical_domain, grows, types_only, unchanged, version_key
 
 if TYPE_CHECKING:
     from gerules.registry.onnx_schemas import onnx_registry
@@ -22,6 +22,7 @@ __all__ = [
     "grows",
     "onnx_registry",
     "types_only",
+    "unchanged",
     "version_key",
 ]
 

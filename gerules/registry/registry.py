@@ -134,6 +134,16 @@ def types_only(older: OperatorDef, newer: OperatorDef) -> bool:
     )
 
 
+def unchanged(older: OperatorDef, newer: OperatorDef) -> bool:
+    """Whether nothing that a registry can see differs, admitted element types included. A version that was registered
+    nevertheless means something else, or says the same in other words."""
+    return (
+        types_only(older, newer)
+        and [o.types for o in older.inputs] == [o.types for o in newer.inputs]
+        and [o.types for o in older.outputs] == [o.types for o in newer.outputs]
+    )
+
+
 def grows(older: OperatorDef, newer: OperatorDef) -> bool:
     """Whether the newer definition only appends: optional operands, attributes that may be left out, results.
 

@@ -11,7 +11,7 @@ from gerules.dsl.program import Program
 from gerules.errors import Diagnostic, GerulesError, Refused
 from gerules.graph.dims import DimFacts
 from gerules.registry.definition import OperatorDef
-from gerules.registry.registry import types_only
+from gerules.registry.registry import types_only, unchanged
 from gerules.static import OPAQUE, Context, Step, Test, solve_steps, split_conditions
 from gerules.static.ground import file_context, ground_relations
 from gerules.static.values import Value
@@ -29,6 +29,7 @@ class FileNames:
         relations = ground_relations(program)
         self._dtype_attributes = relations.get("dtype_attribute", ())
         self._changes = relations.get("changes", ())
+        self._reworded = relations.get("reworded", ())
 
     def heads(self, symbol: ast.Symbol) -> Heads:
         found = self.program.resolve(symbol, self.file, wide=True)
@@ -63,8 +64,14 @@ class FileNames:
         return chain[first : last + 1]
 
     def _only_types(self, older: OperatorDef, newer: OperatorDef) -> bool:
-        changed = any(len(r) == 1 and isinstance(r[0], frozenset) and newer.key in r[0] for r in self._changes)
-        return types_only(older, newer) and not changed
+        if unchanged(older, newer):
+            return _named(self._reworded, newer)
+        return types_only(older, newer) and not _named(self._changes, newer)
+
+
+def _named(rows: Sequence[tuple[Value, ...]], operator: OperatorDef) -> bool:
+    """Whether a version stands in a relation over operators."""
+    return any(len(r) == 1 and isinstance(r[0], frozenset) and operator.key in r[0] for r in rows)
 
 
 @dataclass(frozen=True)
