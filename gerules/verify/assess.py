@@ -117,12 +117,14 @@ NO_INSTANCE: Final = "GR580"
 NO_PROOF: Final = "; no proof: "
 NO_CONDITIONS: Final = frozenset({"ill-typed", "too large"})
 """Reasons for a draw to be none that the rule does not say."""
+NO_RIGHT: Final = "no right side"
 OUR_FAULT: Final = "this is a fault of gerules"
 
 
 def _never(ran: Ran) -> str:
     if ran.never:
-        conditions = ", ".join(f"`{c}`" for c in ran.never if c not in NO_CONDITIONS) or "its pattern"
+        said = [c for c in ran.never if c not in NO_CONDITIONS and not c.startswith(NO_RIGHT)]
+        conditions = ", ".join(f"`{c}`" for c in said) or "its pattern"
         return f"{NEVER}: {conditions} never held in {ran.drawn} draws"
     commonest = sorted(ran.rejected_by.items(), key=lambda item: (-item[1], item[0]))[:3]
     why = ", ".join(f"{reason} {count}" for reason, count in commonest)
