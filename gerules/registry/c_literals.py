@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping, Sequence
 
 from gerules.registry.release import Literal
 
 _PIECE = re.compile(
-    r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
+    r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|(?<=\d)\'(?=\d)|\'(?:\\.|[^\'\\\n])+\'',
     re.S,
 )  # fmt: skip
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.M)
-_DEAD = re.compile(r"^[ \t]*#[ \t]*if[ \t]+0\b.*?^[ \t]*#[ \t]*(?:endif|else)\b", re.M | re.S)
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.S)
-_NUMBER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlLuU]*(?![\w.])")
+_CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.M)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\([^()\n]*\))?((?:\\\n|[^\n])*)", re.M)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|[0-7]{1,3}|.)", re.S)
+_NUMBER = re.compile(
+    r"(?<![\w.])(0[xX][0-9a-fA-F']+|0[bB][01']+|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlLuU]*(?![\w.])"
+)
 _CAST = re.compile(r"\b(?:static_cast\s*<[^<>]*>|(?:std\s*::\s*)?(?:vector|string|initializer_list)\s*(?:<[^<>]*>)?"
                    r"|u?int\d*_t|int|float|double|bool|AscendString)\s*(?=[({])")  # fmt: skip
 _SCOPE = re.compile(r"\b[A-Za-z_]\w*\s*::\s*")
 _NAMES: Mapping[str, Literal] = {
     "true": True,
     "false": False,
+    "TRUE": True,
+    "FALSE": False,
     "INT_MAX": 2**31 - 1,
     "INT_MIN": -(2**31),
     "INT32_MAX": 2**31 - 1,
@@ -40,10 +46,51 @@ class Unreadable(Exception):
 
 
 def without_comments(text: str) -> str:
-    """The text with comments, preprocessor directives and `#if 0` parts as spaces: offsets and lines stay."""
+    """The text with comments, preprocessor directives and dead parts (`#if 0`) as spaces: offsets and lines stay. Of
+    parts that a macro decides both are kept."""
     text = _PIECE.sub(lambda m: m[0] if m[0][0] in "\"'R" else _blank(m[0]), text)
-    text = _DEAD.sub(lambda m: _blank(m[0]), text)
+    for start, end in _dead_parts(text):
+        text = text[:start] + _blank(text[start:end]) + text[end:]
     return _DIRECTIVE.sub(lambda m: _blank(m[0]), text).replace("\\\n", " \n")
+
+
+def macros(text: str) -> dict[str, tuple[bool, str, int]]:
+    """The macros that a text defines: whether they take arguments, what they stand for, and where they are defined."""
+    text = _PIECE.sub(lambda m: m[0] if m[0][0] in "\"'R" else _blank(m[0]), text)
+    return {m[1]: (m[2] is not None, m[3].replace("\\\n", " ").strip(), m.start()) for m in _DEFINE.finditer(text)}
+
+
+def _dead_parts(text: str) -> list[tuple[int, int]]:
+    """Parts between conditional directives that are never compiled, whatever is defined."""
+    open_: list[list[bool | None]] = []  # of each conditional: what is known of its branches so far, the current last
+    dead: list[tuple[int, int]] = []
+    start = 0
+    for match in _CONDITIONAL.finditer(text):
+        if any(branches[-1] is False for branches in open_):
+            dead.append((start, match.start()))
+        start = match.end()
+        word, holds = match[1], _holds(match[2])
+        if word in ("if", "ifdef", "ifndef"):
+            open_.append([holds if word == "if" else None])
+        elif not open_:
+            continue
+        elif word == "endif":
+            open_.pop()
+        else:
+            before = open_[-1]
+            if word == "else":
+                holds = True
+            if True in before:
+                holds = False
+            elif None in before and holds is True:
+                holds = None
+            before.append(holds)
+    return dead
+
+
+def _holds(condition: str) -> bool | None:
+    """Whether `0`, `(1)`, `false` holds; None for what macros decide."""
+    return {"0": False, "false": False, "1": True, "true": True}.get(condition.strip().strip("()").strip())
 
 
 def _blank(text: str) -> str:
@@ -56,6 +103,8 @@ def masked(text: str) -> tuple[str, tuple[str, ...]]:
 
     def put(match: re.Match[str]) -> str:
         whole = match[0]
+        if whole == "'":
+            return whole  # it separates digits
         if match["mark"] is not None:
             strings.append(whole[whole.index("(") + 1 : whole.rindex(")")])
         else:
@@ -69,7 +118,7 @@ def masked(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _unescape(match: re.Match[str]) -> str:
     code = match[1]
-    if code[0] == "x" and len(code) > 1:
+    if code[0] in "xu" and len(code) > 1:
         return chr(int(code[1:], 16))
     if code.isdigit():
         return chr(int(code, 8))
@@ -116,8 +165,9 @@ def _brackets(text: str) -> str:
 
 
 def _number(text: str) -> str:
-    if text[:2].lower() == "0x":
-        return str(int(text, 16))
+    text = text.replace("'", "")
+    if text[:2].lower() in ("0x", "0b"):
+        return str(int(text, 0))
     if text.isdigit():
         return str(int(text, 8) if text[0] == "0" and len(text) > 1 and set(text) <= set("01234567") else int(text))
     return repr(float(text))
@@ -164,6 +214,10 @@ def _computed(left: Literal, op: ast.operator, right: Literal) -> Literal:
             case ast.Div() if right:
                 # C++ rounds the quotient of integers towards zero.
                 return int(left / right) if whole else left / right
+            case ast.Mod() if whole and right:
+                return int(math.fmod(left, right))
+            case ast.BitOr() if isinstance(left, int) and isinstance(right, int):
+                return left | right
             case ast.LShift() if isinstance(left, int) and isinstance(right, int) and 0 <= right < 64:
                 return left << right
     raise Unreadable("its arithmetic is not followed")

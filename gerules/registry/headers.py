@@ -14,7 +14,7 @@ from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 
 from gerules.errors import Diagnostic, Refused, Span
-from gerules.registry.c_literals import Unreadable, literal_of, masked, split_arguments, without_comments
+from gerules.registry.c_literals import Unreadable, literal_of, macros, masked, split_arguments, without_comments
 from gerules.registry.release import (
     ATTRIBUTE_TYPES,
     DYNAMIC,
@@ -35,7 +35,8 @@ END, CUSTOM_END = "OP_END_FACTORY_REG", "CUST_OP_END_FACTORY_REG"
 _CLAUSES = (*INPUTS, *OUTPUTS, *BODIES, "ATTR", "REQUIRED_ATTR", "DATATYPE", "INFER_SHAPE_AND_TYPE", END, CUSTOM_END)
 
 _START = re.compile(r"\bREG_(?:CUST_)?OP\s*\(\s*([A-Za-z_]\w*)\s*\)")
-_CLAUSE = re.compile(r"\.\s*([A-Z][A-Z0-9_]{2,})\s*\(")
+_NAMELESS = re.compile(r"\bREG_(?:CUST_)?OP\b(?!\s*\(\s*[A-Za-z_]\w*\s*\))")
+_CLAUSE = re.compile(rf"(?:(\.)\s*([A-Z][A-Z0-9_]{{2,}})|(?<![\w.])({'|'.join(_CLAUSES)}))\s*\(")
 _TOKEN = re.compile(r"\x01\d+\x02|[A-Za-z_]\w*")
 _CONSTANT = re.compile(r"\bconst(?:expr)?\b[^;={}()]*?\b([A-Za-z_]\w*)\s*(?:=\s*|(?=\{))([^;]+);")
 _SUFFIXES = (".h", ".hpp", ".hh", ".inc")
@@ -48,6 +49,8 @@ DATA_TYPES = (
     "DT_STRING_REF", "DT_DUAL", "DT_VARIANT", "DT_BF16", "DT_UNDEFINED", "DT_INT4", "DT_UINT1", "DT_INT2",
     "DT_UINT2", "DT_COMPLEX32", "DT_MAX",
 )  # fmt: skip
+_NO_MARKS = {1: " ", 2: " "}
+"""The marks of strings that are put aside."""
 _UNKNOWN_SHAPES: Mapping[str, Literal] = {"UNKNOWN_SHAPE": (-1,), "UNKNOWN_RANK": (-2,)}
 """What the engine's own constants are where no header says so."""
 
@@ -113,7 +116,7 @@ def _files(paths: Sequence[str | Path]) -> list[Path]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        return path.read_bytes().decode("utf-8-sig", "replace")
     except OSError as error:
         message = f"cannot read the header: {error.strerror or error}"
         raise Refused(Diagnostic("GR201", message, file=str(path), hint="check the path and its rights")) from error
@@ -126,15 +129,24 @@ class _Source:
     shown: str
     code: str
     strings: tuple[str, ...]
+    macros: Mapping[str, tuple[bool, str, int]]
 
     @classmethod
     def of(cls, shown: str, text: str) -> _Source:
+        text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_NO_MARKS)
         code, strings = masked(without_comments(text))
-        return cls(shown, code, strings)
+        return cls(shown, code, strings, macros(text))
 
     def constants(self) -> dict[str, Literal]:
-        """`const std::vector<int64_t> UNKNOWN_SHAPE = {-1};` and its like, as far as they can be read."""
+        """`const std::vector<int64_t> UNKNOWN_SHAPE = {-1};`, `#define AXIS (-1)` and their like, as far as they can be
+        read."""
         found: dict[str, Literal] = {}
+        for name, (called, written, _) in self.macros.items():
+            try:
+                if not called:
+                    found[name] = literal_of(*masked(written), found)
+            except Unreadable:
+                continue
         for match in _CONSTANT.finditer(self.code):
             try:
                 found[match[1]] = literal_of(match[2], self.strings, found)
@@ -171,6 +183,15 @@ class _Reader:
             self.operator = start[1]
             yield self.one(start[1], start.start(), start.end(), limit), start.start()
         self.operator = ""
+        for nameless in _NAMELESS.finditer(code):
+            self.warn("GR212", nameless.start(), "a registration has no name that can be read: it is left out")
+        for name, (called, written, _) in self.source.macros.items():
+            used = re.search(rf"\b{name}\b", code) if _START.search(written) or _NAMELESS.search(written) else None
+            if used is not None:
+                what = f"the macro {name}{'(...)' if called else ''} registers operators, and macros are not expanded"
+                self.warn(
+                    "GR212", used.start(), f"{what}: they are left out", "write them out, or preprocess the header"
+                )
 
     def one(self, name: str, at: int, start: int, limit: int) -> ReleaseOperator:
         parts = _Parts(self)
@@ -192,6 +213,9 @@ class _Reader:
         code = self.source.code
         marks = list(_CLAUSE.finditer(code, start, limit))
         for number, mark in enumerate(marks):
+            clause = mark[2] or mark[3]
+            if mark[1] is None:
+                self.warn("GR212", mark.start(), f"the dot before {clause} is missing", "it is read all the same")
             end = marks[number + 1].start() if number + 1 < len(marks) else limit
             text = code[mark.end() : end]
             depth, stop = 1, -1
@@ -201,9 +225,9 @@ class _Reader:
                     stop = position
                     break
             odd = stop < 0 or text[:stop].count("{") != text[:stop].count("}")
-            if odd and mark[1] in _CLAUSES:
-                self.warn("GR211", mark.start(), f"brackets of {mark[1]} do not match", "what can be read is taken")
-            yield mark[1], mark.start(), text[:stop] if stop >= 0 else text.rstrip().removesuffix(")")
+            if odd and clause in _CLAUSES:
+                self.warn("GR211", mark.start(), f"brackets of {clause} do not match", "what can be read is taken")
+            yield clause, mark.start(), text[:stop] if stop >= 0 else text.rstrip().removesuffix(")")
 
 
 @dataclass
@@ -345,10 +369,17 @@ def converted(value: Literal, type_: str) -> Literal:
         if not isinstance(value, str):
             return bool(value)
     elif not isinstance(value, str):
-        return int(value)
+        return _int64(int(value))
     elif value.startswith("DT_"):
         return value
     raise Unreadable(f"{value!r} is no {type_}")
+
+
+def _int64(value: int) -> int:
+    """An integer as C++ puts it into 64 bits. Raises Unreadable where it has no literal of that size."""
+    if not -(2**63) <= value < 2**64:
+        raise Unreadable(f"{value} does not fit in 64 bits")
+    return value - 2**64 if value >= 2**63 else value
 
 
 def _items(value: Literal) -> Iterable[Literal]:
