@@ -37,7 +37,7 @@ from gerules.verify.layout import (
     TensorAt,
     default_value,
 )
-from gerules.verify.palette import EDGE, SIZES, SPECIAL, table
+from gerules.verify.palette import EDGE, LARGE, SIZES, SPECIAL, table
 from gerules.verify.proposals import Proposals
 from gerules.verify.samples import Sample, Samples
 from gerules.verify.source import Source
@@ -129,6 +129,8 @@ class Drawer:
     finite: bool = False
     regroups: bool = False
     """Whether sums may be regrouped: then elements are small whole numbers, whose sums are exact."""
+    large: bool = False
+    """Whether of finite numbers large ones count too: where the rule has no steps of its own that overflow."""
     _compiled: dict[int, Callable[[Mapping[str, object]], object]] = field(default_factory=dict)
 
     def draw(self, source: Source) -> State:
@@ -141,7 +143,10 @@ class Drawer:
         sizes = SIZES[:3] if small else SIZES
         pool = tuple(sizes[source.below(len(sizes))] for _ in range(3))
         base = source.below(3 if small else 5, "rank")
-        mood = source.below(1 if guide.sized or self.regroups else SPECIAL if self.finite else EDGE + 1)
+        moods = 1 if guide.sized or self.regroups else SPECIAL + self.large if self.finite else EDGE + 1
+        mood = source.below(moods)
+        if mood == SPECIAL and self.finite:
+            mood = LARGE
         propose = Proposals(source, pool, base, mood, small)
         state = State(
             layout,
@@ -171,6 +176,8 @@ class Drawer:
                 reject.progress, reject.causes = done / total, guide.causes[index] or (1,)
                 raise
             except SimulationFault as fault:
+                if fault.diagnostics[0].code == UNKNOWN:
+                    raise  # no draw will do: nothing says what the operator computes
                 raise Reject(_fault(fault), done / total, guide.causes[index]) from None
             done = self.ask(state, guide.after[index + 1], done + 1, total)
         return state
@@ -525,6 +532,10 @@ def _stated_rank(step: DrawLeaf | DrawHeld) -> int | None:
         return None
     newest = step.signature.newest
     return stated_rank(newest.domain, newest.name, int(newest.since), newest.inputs.index(step.formal))
+
+
+UNKNOWN = "GR403"
+"""The code of an operator that has no kernel at all."""
 
 
 def _fault(fault: SimulationFault) -> str:
