@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import z3
 
-from gerules.verify.prove import arith
+from gerules.registry.definition import VARIADIC
+from gerules.verify.prove import arith, works
 from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Int
 from gerules.verify.prove.functions import broadcast_shapes
@@ -82,7 +83,7 @@ def apply(app: Application, known: Knowledge) -> Tensor | Node:
         return found(app)
     if definition.key in elementwise_keys(ById(known)):
         return elementwise(app)
-    return opaque(app)
+    return opaque(app, known)
 
 
 class ById:
@@ -101,8 +102,14 @@ class ById:
 @lru_cache(maxsize=4)
 def elementwise_keys(key: ById) -> frozenset[str]:
     """The semantic versions of the operators in the class `Elementwise`."""
+    return class_keys(key, "Elementwise")
+
+
+@lru_cache(maxsize=8)
+def class_keys(key: ById, name: str) -> frozenset[str]:
+    """The semantic versions of the operators in a class."""
     known = key.known
-    members = known.program.classes.get("Elementwise")
+    members = known.program.classes.get(name)
     keys = members.keys if members is not None else ()
     return frozenset(known.semantic(known.program.definition(k)) for k in keys)
 
@@ -128,9 +135,10 @@ def function(world: World, label: str, kinds: Iterable[Kind], *arguments: z3.Exp
 def element_label(app: Application) -> str:
     """The name of what an element-wise operator does: operator, attributes, element types."""
     definition = app.signature.definition
-    name = definition.name if definition.name in SAME_WORK else definition.key
+    if definition.name not in SAME_WORK:
+        return works.label(app)
     attributes = ",".join(f"{a.name}={app.text(a.name)}" for a in app.signature.attributes)
-    return f"{name}({attributes})" if attributes else name
+    return f"{definition.name}({attributes})" if attributes else definition.name
 
 
 def elementwise(app: Application) -> Tensor:
@@ -160,20 +168,27 @@ def mapped(
         return work([t.at(stretch(index, t.shape, shape)) for t in tensors])
 
     def flat(place: Int) -> z3.ExprRef | None:
-        parts = [t.flat(place) for t in tensors if t.uniform is None]
-        if any(p is None for p in parts) or len(parts) > 1:
+        # Of one shape all, but for one element that stands everywhere: then places are those of each operand.
+        if not all(t.uniform is not None or _shaped(app.world, t, shape) for t in tensors):
             return None
-        return work([t.uniform if t.uniform is not None else parts[0] for t in tensors])
+        parts = [t.uniform if t.uniform is not None else t.flat(place) for t in tensors]
+        return None if any(p is None for p in parts) else work([p for p in parts if p is not None])
 
-    single = len([t for t in tensors if t.uniform is None or t.rank]) <= 1
     size = tensors[0].size if len(tensors) == 1 else None
-    return Tensor(kind, shape, at, flat=flat if single else None, uniform=uniform, size=size)
+    return Tensor(kind, shape, at, flat=flat, uniform=uniform, size=size)
+
+
+def _shaped(world: World, x: Tensor, shape: tuple[Int, ...]) -> bool:
+    """Whether x is shown to have this shape."""
+    if x.rank != len(shape):
+        return False
+    return all(arith.same(a, b) or world.proves(arith.eq(a, b)) for a, b in zip(x.shape, shape, strict=True))
 
 
 # ----------------------------------------------------------------------------------------------------------- opaque
 
 
-def opaque(app: Application) -> Tensor | Node:
+def opaque(app: Application, known: Knowledge) -> Tensor | Node:
     """An operator known by its name: its results are functions of what it is applied to.
 
     On the right an application is one of the left where operator and attributes are the same and operands are proved
@@ -183,13 +198,20 @@ def opaque(app: Application) -> Tensor | Node:
 
     world = app.world
     world.uneven = True
-    label = app.label()
+    works.admit(app)
+    label = works.label(app)
     operands = app.operands
+    while operands and isinstance(operands[-1], Absent):
+        operands = operands[:-1]
+    impure = app.signature.definition.key in class_keys(ById(known), "Impure")
+    if impure and world.right:
+        raise Beyond(f"{app.name}, which gives another result each time")
     found = next(
         (
             o
             for o in world.opaque
-            if o.label == label
+            if not impure
+            and o.label() == label
             and len(o.operands) == len(operands)
             and all(
                 a is b or (isinstance(a, Tensor) and isinstance(b, Tensor) and same_tensors(world, a, b))
@@ -199,7 +221,7 @@ def opaque(app: Application) -> Tensor | Node:
         None,
     )
     if found is None:
-        found = Opaque(label, operands)
+        found = Opaque(app.name, lambda: works.label(app), operands)
         if world.right:
             world.strangers.append(app.name)
         world.opaque.append(found)
@@ -213,7 +235,11 @@ def opaque(app: Application) -> Tensor | Node:
     if not app.signature.several:
         return make(0)
     count = app.attributes.get("results")
-    return Node(label, make, count if isinstance(count, int) else None)
+    outputs = app.signature.newest.outputs
+    most = 0 if any(o.kind == VARIADIC for o in outputs) else len(outputs)
+    if isinstance(count, int):
+        return Node(label, make, count)
+    return Node(label, make, None, count if isinstance(count, Hole) else None, most)
 
 
 __all__ = ["ABSENT", "MEANINGS", "Hole", "Invalid", "apply", "elementwise", "meaning"]

@@ -10,6 +10,7 @@ from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Bool, Int
 from gerules.verify.prove.functions import broadcast_shapes
 from gerules.verify.prove.statics import literal
+from gerules.verify.prove.values import HIGHEST, LOWEST
 from gerules.verify.prove.world import (
     ELEMENT,
     NUMBER,
@@ -55,14 +56,13 @@ def scalar(app: Application, operand: Tensor) -> z3.ExprRef:
 
 @meaning("Clip")
 def clip(app: Application) -> Tensor:
-    """Min(high, Max(x, low)), by definition; a limit that is absent is left out. Attributes before 11."""
+    """Min(high, Max(x, low)), by definition; a limit that is absent is left out. Attributes before 11, and before 6
+    those that are absent are the ends of the type."""
     x = app.tensor(0)
     low: z3.ExprRef | None
     high: z3.ExprRef | None
-    if app.since < (6,):
-        raise Beyond("Clip below 6")
     if app.since < (11,):
-        low, high = (_attribute(app, name) for name in ("min", "max"))
+        low, high = (_attribute(app, name, end, x.kind) for name, end in (("min", LOWEST), ("max", HIGHEST)))
     else:
         limits = [app.optional(1), app.optional(2)]
         low, high = (None if t is None else scalar(app, t) for t in limits)
@@ -75,9 +75,18 @@ def clip(app: Application) -> Tensor:
     return mapped(app, (x,), lambda e: work(e[0]), x.kind)
 
 
-def _attribute(app: Application, name: str) -> z3.ExprRef:
+def _attribute(app: Application, name: str, end: str, kind: Kind) -> z3.ExprRef:
+    """A limit that is an attribute; of one that is absent the end of the type."""
     value = app.attributes.get(name)
+    open_ = isinstance(value, Hole) and not value.decided and value.default is None and not value.required
+    if isinstance(value, Hole) and open_ and not app.world.pick((True, False), value.name + " is set"):
+        value.decided = True
+    if isinstance(value, Hole) and value.decided:
+        value = value.value
+    if value is None:
+        return function(app.world, end, (kind,))
     if isinstance(value, Hole):
+        value.required = True
         return value.element()
     return value.term if isinstance(value, Element) else literal(value)
 

@@ -9,6 +9,7 @@ from gerules.verify.prove.access import meaning, stretch
 from gerules.verify.prove.application import Application
 from gerules.verify.prove.arith import Int
 from gerules.verify.prove.functions import broadcast_shapes, subsets
+from gerules.verify.prove.regroup import Groups, groups, ravel, regrouped
 from gerules.verify.prove.world import Beyond, Hole, Index, Skip, Tensor
 
 
@@ -228,20 +229,18 @@ def view(app: Application, x: Tensor, shape: tuple[Int, ...]) -> Tensor:
     if not arith.same(count, x.size):
         world.demand(arith.eq(count, x.size))
 
+    parts: list[Groups | None] = []
+
     def at(index: Index) -> z3.ExprRef:
         if all(map(arith.same, shape, x.shape)) and len(shape) == x.rank:
             return x.at(index)
         found = x.flat(ravel(index, shape))
-        if found is None:
+        if found is not None:
+            return found
+        if not parts:
+            parts.append(groups(world, x.shape, shape))
+        if parts[0] is None:
             raise Beyond("an index through a change of shape")
-        return found
+        return x.at(regrouped(world, parts[0], index, x.shape, shape))
 
     return Tensor(x.kind, shape, at, flat=x.flat, uniform=x.uniform, size=x.size)
-
-
-def ravel(index: Index, shape: tuple[Int, ...]) -> Int:
-    """The place in row-major order."""
-    place: Int = 0
-    for i, d in zip(index, shape, strict=True):
-        place = arith.add(arith.mul(place, d), i)
-    return place

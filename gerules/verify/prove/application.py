@@ -196,9 +196,28 @@ class Application:
             tensor.decide(1, (len(chosen),))
             tensor.contents = chosen
             return chosen
-        found = self.concrete(tensor.contents)
+        found = self.settle(tensor.contents, rank, negative)
         self.world.name(found)
         return found
+
+    def settle(self, entries: tuple[Int, ...], rank: int, negative: bool) -> tuple[int, ...]:
+        """Axes of which some are variables of the rule: every one that there is, in turn."""
+        world = self.world
+        found = []
+        for entry in entries:
+            if isinstance(entry, z3.ArithRef) and z3.is_const(entry) and not z3.is_int_value(entry):
+                key = ("axis", entry.get_id())
+                if key not in world.memo and not world.right:
+                    chosen = world.pick(range(-rank if negative else 0, rank), f"axis {entry}")
+                    assert isinstance(chosen, int)
+                    world.assume(entry == chosen)
+                    world.memo[key] = (entry, chosen)
+                    world.named.add(("axis", str(entry)))
+                    world.lists = True
+                if key in world.memo:
+                    entry = world.memo[key][1]
+            found.append(entry)
+        return self.concrete(tuple(found))
 
     def concrete(self, numbers: object) -> tuple[int, ...]:
         found = []

@@ -17,7 +17,7 @@ from gerules.static.functions import shipped_functions
 from gerules.static.values import Unknown
 from gerules.verify.prove import arith
 from gerules.verify.prove.arith import Bool, Int
-from gerules.verify.prove.world import Beyond, Skip, Tensor, World
+from gerules.verify.prove.world import ELEMENT, OF, Beyond, Element, Kind, Skip, Tensor, World
 
 Value = object
 Entries = tuple[Int, ...]
@@ -338,7 +338,16 @@ def _concrete(name: str) -> Callable[..., Value]:
     return run
 
 
+def end(world: World, name: str, kind: Value) -> Value:
+    """The least or largest finite value of an element type, as an element."""
+    if not isinstance(kind, Kind):
+        raise Beyond(f"{name} of what is no element type")
+    return Element(z3.Const(f"{name}{OF}{world.label_of((kind,))}", ELEMENT))
+
+
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "lowest": lambda world, kind: end(world, "lowest", kind),
+    "highest": lambda world, kind: end(world, "highest", kind),
     "broadcast": _broadcast,
     "product": _product,
     "sum": _sum,

@@ -200,7 +200,7 @@ def enough(asked: Needs, outcome: Outcome) -> int:
         numbers |= {-1, -2}
     # An axis known by its number needs those in front of it, or behind.
     kept = max((n + 1 for n in numbers if n >= 0), default=0) + max((-n for n in numbers if n < 0), default=0)
-    free = len([n for n in outcome.named if isinstance(n, Hole)])
+    free = len([n for n in outcome.named if isinstance(n, (Hole, tuple))])
     one = VIEWED + kept + 2 * free + outcome.cuts if outcome.views else 1 + kept + free
     orders = max(asked.letters, 2 * outcome.orders)
     least = 2 if outcome.lists else 1
@@ -236,6 +236,7 @@ def explore(
     literals = frozenset(signed_numbers(case))
     while True:
         world = World(chooser, ranks, rlimit, memory, case.exactness == "reassociates")
+        world.known, world.tolerant = known, case.exactness in ("defines", "finite", "reassociates")
         world.large, world.whole, world.literals = large, outcome.whole, literals
         chooser.position = 0
         with suppress(Skip):
@@ -278,8 +279,10 @@ def one(case: Case, known: Knowledge, world: World, outcome: Outcome, other: ast
         try:
             right = reader.side(case.right if other is None else other)
         except Invalid:
-            if world.opaque:
-                outcome.beyond = f"what {world.opaque[0].label.partition('@')[0]} asks of its operands"
+            if world.unread:
+                outcome.beyond = world.unread
+            elif world.opaque:
+                outcome.beyond = f"what {world.opaque[0].name} asks of its operands"
             elif world.possible():
                 outcome.model, outcome.fault = model(world), "the right side is not valid"
             return
@@ -327,14 +330,23 @@ def conditions(reader: Reader, when: Sequence[ast.Expr]) -> None:
         if ready is None:
             raise Beyond("a condition whose variables nothing binds")
         waiting.remove(ready)
-        reader.world.assume(reader.condition(ready))
+        open_ = reader.unbound(ready)
+        try:
+            reader.world.assume(reader.condition(ready))
+        except Beyond as why:
+            if open_:
+                raise
+            reader.world.unread = reader.world.unread or str(why)
 
 
 def results(left: Tensor | Node, right: Tensor | Node) -> Iterator[tuple[Tensor, Tensor]]:
     if isinstance(left, Node) and isinstance(right, Node):
-        if left.count != right.count or left.count is None:
+        count = left.count
+        if count is None and left.open is not None and left.open is right.open:
+            count = min(left.most, right.most)
+        if not count or left.count != right.count:
             raise Beyond("nodes with a free number of results")
-        for i in range(left.count):
+        for i in range(count):
             yield left[i], right[i]
     elif isinstance(left, Tensor) and isinstance(right, Tensor):
         yield left, right
@@ -372,7 +384,9 @@ def suspect(world: World, question: Sequence[Bool], fault: str, outcome: Outcome
     elif fault == "elements differ" and world.in_values:
         outcome.beyond = "a law of what operators do to elements"
     elif world.opaque:
-        outcome.beyond = f"what {world.opaque[0].label.partition('@')[0]} asks of its operands ({fault})"
+        outcome.beyond = f"what {world.opaque[0].name} asks of its operands ({fault})"
+    elif world.unread:
+        outcome.beyond = world.unread
     elif world.check(question) == z3.sat:
         outcome.model, outcome.fault = model(world), fault
     else:

@@ -238,6 +238,7 @@ class Evaluator:
             return arith.negation(self.equal(a, b))
         if op == "in":
             return self._in(a, b)
+        a, b = self._settled(a), self._settled(b)
         if isinstance(a, tuple) or isinstance(b, tuple):
             return arith.conjunction(_flat(self._on_axes(op, a, b)))
         if a is None or b is None:
@@ -278,12 +279,33 @@ class Evaluator:
             raise Beyond("whether an operand is there, which its operator does not ask")
         return value is None or isinstance(value, Absent)
 
+    def _settled(self, value: Value) -> Value:
+        """A whole number that no operator gave a meaning is any; it may be unset where it may be left out."""
+        if not isinstance(value, Hole) or value.kind != "int":
+            return value
+        if not value.decided:
+            number = self.world.integer(value.name)
+            value.decide((number,) if value.required or value.default is not None else (number, None))
+        return value.value
+
     def _equal_hole(self, hole: Hole, other: Value) -> Bool:
         if other is None:
             if hole.required or hole.default is not None:
                 return False
             raise Beyond(f"whether {hole.name} is set")
+        if hole.kind == "int" and not isinstance(other, Hole):
+            return self.equal(self._settled(hole), other)
         raise Beyond(f"a condition on {hole.name.partition('!')[0]}, which no operator here gives a meaning")
+
+    def _word(self, hole: Hole, container: frozenset[Value]) -> Value:
+        """A text that is one of some words, as a premise: which one is decided."""
+        if hole.decided:
+            return hole.value
+        at_top = isinstance(self.top, ast.Compare) and self.top.op == "in"
+        words = sorted(str(w) for w in container)
+        if not at_top or any(not isinstance(w, str) for w in container):
+            raise Beyond(f"a condition on {hole.name.partition('!')[0]}, which no operator here gives a meaning")
+        return hole.decide(words)
 
     def _kind(self, value: Value) -> Kind:
         return value if isinstance(value, Kind) else self.world.named_kind(str(value))
@@ -309,6 +331,8 @@ class Evaluator:
             if root.name is None:
                 raise Untold("the class of an element type")
             return root.name in container
+        if isinstance(value, Hole) and value.kind == "str" and isinstance(container, frozenset):
+            value = self._word(value, container)
         if isinstance(value, str) and isinstance(container, frozenset):
             return value in container
         if is_int(value) and isinstance(container, (frozenset, tuple)):

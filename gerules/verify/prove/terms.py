@@ -115,12 +115,22 @@ class Reader(Evaluator):
         finally:
             self.top = None
 
-    def _types(self, expr: ast.Expr) -> None:
-        """What a condition says of one element type: `x.dtype in C`, `x.dtype != t`."""
-        if isinstance(expr, ast.Compare) and isinstance(expr.left, ast.Field):
+    def _types(self, expr: ast.Expr, holds: bool = True) -> None:
+        """What a condition says of one element type: `x.dtype in C`, `not x.dtype in C`, `x.dtype != t`."""
+        if isinstance(expr, ast.Unary) and expr.op == "not":
+            self._types(expr.operand, not holds)
+        elif isinstance(expr, ast.Compare) and expr.op in ("in", "==", "!="):
             kind, other = self.value(expr.left), self.value(expr.right)
-            if isinstance(kind, Kind) and expr.op == "in" and isinstance(other, frozenset):
-                self.world.admit(kind, frozenset(map(str, other)))
+            holds = holds == (expr.op != "!=")
+            names = frozenset(map(str, other if isinstance(other, frozenset) else (other,)))
+            if isinstance(kind, Kind) and names <= DTYPES:
+                self.world.admit(kind, names if holds else DTYPES - names)
+
+    def unbound(self, expr: ast.Expr) -> bool:
+        """Whether a condition may bind something: variables that are open yet, or a term of operators."""
+        if isinstance(expr, ast.Bind) or (isinstance(expr, ast.Call) and self.head(expr) is not None):
+            return True
+        return any(n not in self.env for n in free_names(expr))
 
     def _relation(self, name: str) -> bool:
         """Whether this is a relation that other facts or tables fill: a premise that no proof here needs."""
@@ -296,6 +306,8 @@ class Reader(Evaluator):
         if unbound:
             return self._open(form, first, kind)
         value = self.value(first) if not isinstance(self.env.get(getattr(first, "id", "")), Hole) else self._held(first)
+        if value is None:
+            raise Skip  # nothing that could be held
         if isinstance(value, tuple):
             if not all(is_int(v) for v in value):
                 terms = [v.term if isinstance(v, Element) else literal(v) for v in value]
@@ -340,11 +352,16 @@ class Reader(Evaluator):
         if isinstance(first, ast.ListExpr):
             values = []
             for item in first.items:
-                if not isinstance(item, ast.Name):
-                    raise Beyond("a list pattern of this form")
-                if item.id not in self.env:
+                if isinstance(item, ast.Rest):
+                    raise Beyond("a list pattern with a rest")
+                if isinstance(item, ast.Name) and item.id == "_":
+                    values.append(self.world.integer("entry"))
+                    continue
+                if isinstance(item, ast.Name) and item.id not in self.env:
                     self.env[item.id] = self.world.integer(item.id)
-                values.append(self.env[item.id])
+                values.append(self.value(item))
+            if not all(map(is_int, values)):
+                raise Beyond("a list pattern of what are no whole numbers")
             leaf.decide(1, (len(values),))
             leaf.contents = tuple(values)
         elif not isinstance(first, ast.Name):

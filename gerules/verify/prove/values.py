@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import z3
 
 from gerules.verify.prove.statics import literal
-from gerules.verify.prove.world import BELOW, ELEMENT, NOT_ABOVE, NUMBER, World, work_name
+from gerules.verify.prove.world import BELOW, ELEMENT, NOT_ABOVE, NUMBER, World, type_name, work_name
 
 Term: TypeAlias = z3.ExprRef
 BITS: Final = 10
@@ -58,6 +58,11 @@ def constant(kind: str, element: Term) -> Term | None:
         if not low <= number < low + 2 ** _WIDTHS[kind]:
             raise NoSuchValue
         return z3.BitVecVal(number, _WIDTHS[kind])
+    end = work_name(element)
+    if end in ENDS:
+        if kind == "bool":
+            raise Unwritten
+        return _end(kind, end == HIGHEST)
     if z3.is_const(element):
         try:
             value = float(element.decl().name())
@@ -67,6 +72,27 @@ def constant(kind: str, element: Term) -> Term | None:
             raise NoSuchValue
         return z3.fpMinusZero(sort_of(kind)) if str(value) == "-0.0" else z3.FPVal(value, sort_of(kind))
     return None
+
+
+LOWEST: Final = "lowest"
+HIGHEST: Final = "highest"
+ENDS: Final = frozenset((LOWEST, HIGHEST))
+"""Constants that are the ends of their type."""
+
+
+def _end(kind: str, high: bool) -> Term:
+    """The largest or the least finite value of a type."""
+    if kind in _FORMATS:
+        exponent, significand = _FORMATS[kind]
+        bits = z3.Concat(
+            z3.BitVecVal(0 if high else 1, 1),
+            z3.BitVecVal(2**exponent - 2, exponent),
+            z3.BitVecVal(2 ** (significand - 1) - 1, significand - 1),
+        )
+        return z3.simplify(z3.fpToFP(bits, sort_of(kind)))
+    width = _WIDTHS[kind]
+    least = -(2 ** (width - 1)) if kind.startswith("i") else 0
+    return z3.BitVecVal(least + 2**width - 1 if high else least, width)
 
 
 def below(kind: str, a: Term, b: Term, strict: bool) -> Term:
@@ -221,16 +247,28 @@ class Writing:
         return None
 
 
-def lawful(world: World, left: Term, right: Term, admitted: Iterable[str], premises: Sequence[z3.BoolRef]) -> bool:
-    """Whether two elements are the same bits for every admitted element type; False where one is not written out."""
+def lawful(
+    world: World,
+    left: Term,
+    right: Term,
+    admitted: Iterable[str],
+    premises: Sequence[z3.BoolRef],
+    tolerant: bool = False,
+) -> bool:
+    """Whether two elements are the same bits for every admitted element type; False where one is not written out.
+
+    `tolerant`: for finite numbers, and zeros of both signs are one.
+    """
     kinds = sorted(admitted)
     if not kinds or any(kind not in TYPES for kind in kinds):
         return False
-    answers = [_lawful(world, kind, left, right, premises) for kind in kinds]
+    answers = [_lawful(world, kind, left, right, premises, tolerant) for kind in kinds]
     return any(answers) and False not in answers
 
 
-def _lawful(world: World, kind: str, left: Term, right: Term, premises: Sequence[z3.BoolRef]) -> bool | None:
+def _lawful(
+    world: World, kind: str, left: Term, right: Term, premises: Sequence[z3.BoolRef], tolerant: bool
+) -> bool | None:
     """None where the left side has a literal that the type lacks: then the rule never meets that type."""
     writing = Writing(kind)
     try:
@@ -249,16 +287,37 @@ def _lawful(world: World, kind: str, left: Term, right: Term, premises: Sequence
         return False
     if a.eq(b):
         return True
-    key = f"{world.rlimit} {kind} {_shape(a)} {_shape(b)} {[_shape(g) for g in given]}"
+    goal = a == b
+    if tolerant and kind in _FORMATS:
+        goal = z3.Or(goal, z3.fpEQ(a, b))
+        given += [z3.Not(z3.Or(z3.fpIsInf(v), z3.fpIsNaN(v))) for _, v in writing.seen.values() if _is_open(v)]
+    key = f"{world.rlimit} {kind} {_shape(goal)} {[_shape(g) for g in given]}"
     if key not in world.memory.proved:
         world.laws += 1
         # A context of its own: how far z3 comes within its resources then depends on no earlier question.
         context = z3.Context()
         solver = z3.Solver(ctx=context)
         solver.set("rlimit", BITS * world.rlimit)
-        solver.add([f.translate(context) for f in (*given, z3.Not(a == b))])
+        solver.add([f.translate(context) for f in (*given, z3.Not(goal))])
         world.memory.proved[key] = solver.check() == z3.unsat
     return world.memory.proved[key]
+
+
+def ends_of(element: Term) -> set[str]:
+    """The types whose ends stand in an element."""
+    found: set[str] = set()
+    waiting = [element]
+    while waiting:
+        node = waiting.pop()
+        if work_name(node) in ENDS:
+            found.add(type_name(node))
+        waiting += node.children()
+    return found
+
+
+def _is_open(value: Term) -> bool:
+    """Whether a value may be any: an element of a tensor, or what a constant of the rule holds."""
+    return bool(z3.is_const(value) and value.decl().kind() == z3.Z3_OP_UNINTERPRETED)
 
 
 def elements_of(condition: Term) -> set[int]:

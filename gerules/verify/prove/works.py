@@ -15,9 +15,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import z3
+
+from gerules.dsl.fits import RESULTS
+from gerules.registry.definition import OperatorDef
 from gerules.simulate.kernel import REFERENCE, NodeSpec, find_factory
+from gerules.verify.admitted import later_words, unsigned
+from gerules.verify.prove import arith
+from gerules.verify.prove.application import Application
+from gerules.verify.prove.world import Beyond, Element, Hole
+
+if TYPE_CHECKING:
+    from gerules.egraph.program import Knowledge
 
 OURS: Final = "gerules."
 COUNTS: Final = frozenset(("results", "wanted", "wants", "operands"))
@@ -28,12 +39,13 @@ COUNTS: Final = frozenset(("results", "wanted", "wants", "operands"))
 class Work:
     """`name` tells the kernel and the side of versions; `reads` are the attributes that are read (None: any of them),
     `absent` what some of them are taken for where they are not there; `counts` whether numbers of operands and results
-    matter."""
+    matter, `named` whether the name of the operator does."""
 
     name: str
     reads: frozenset[str] | None
     absent: Mapping[str, object]
     counts: bool
+    named: bool
 
     def told(self, attribute: str) -> bool:
         return self.reads is None or attribute in self.reads
@@ -52,8 +64,116 @@ def work_of(domain: str, op: str, since: int) -> Work | None:
         return None
     sides = ",".join(str(int(since >= edge)) for edge in sorted(read.edges))
     version = str(since) if read.versioned else sides
-    name = op if read.named else ""
-    return Work(f"{domain}:{name}:{read.kernel}:{version}", read.reads, read.absent, read.counts)
+    return Work(f"{domain}:{read.kernel}:{version}", read.reads, read.absent, read.counts, read.named)
+
+
+def label(app: Application) -> str:
+    """The work of an application with the attributes that are read: equal ones do the same to equal operands."""
+    definition = app.signature.newest
+    since = definition.since
+    work = work_of(definition.domain, definition.name, int(since)) if since.isdigit() else None
+    if work is None or app.world.known is None:
+        return app.label()
+    given = []
+    for name in sorted(a.name for a in app.signature.attributes):
+        value = app.attributes.get(name)
+        if isinstance(value, Hole) and value.decided:
+            value = value.value
+        if name == RESULTS:
+            continue
+        if work.told(name):
+            absent = value is None or value == ""
+            if name in work.absent and (absent or _text(value) == _text(work.absent[name])):
+                continue
+            given.append(f"{name} is not there" if absent else f"{name}={_text(value)}")
+    head = f"{definition.name}@" if work.named else "@"
+    if work.counts:
+        given.append(f"{RESULTS}={_text(app.attributes.get(RESULTS, 1))}")
+    found = ",".join(given)
+    return f"{head}{work.name}:{_moved(definition, app.world.known)}" + (f"({found})" if found else "")
+
+
+def _text(value: object) -> str:
+    """Numbers are one whatever their type; a hole is its own."""
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(_text, value))}]"
+    if isinstance(value, frozenset):
+        return str(sorted(value, key=str))
+    if isinstance(value, Element):
+        return str(value.term)
+    return repr(float(value)) if isinstance(value, int | float) else str(value)
+
+
+def _moved(definition: OperatorDef, known: Knowledge) -> str:
+    """The last version up to this one whose meaning moved, by the facts, in a way that no kernel tells."""
+    kept = known.kept.setdefault("moved meanings", {})
+    assert isinstance(kept, dict)
+    if definition.key not in kept:
+        kept[definition.key] = _last_moved(definition, known)
+    return str(kept[definition.key])
+
+
+def _last_moved(definition: OperatorDef, known: Knowledge) -> str:
+    ground = known.ground
+    moved = ""
+    for older, newer in ground.rows("bump"):
+        assert isinstance(older, OperatorDef) and isinstance(newer, OperatorDef)
+        if (newer.domain, newer.name) != (definition.domain, definition.name) or not newer.since.isdigit():
+            continue
+        if int(newer.since) > int(definition.since) or not ground.matching("changes", 0, newer):
+            continue
+        if _said(older) == _said(newer):
+            moved = max(moved, newer.since, key=lambda s: int(s or 0))
+    return moved
+
+
+def _said(definition: OperatorDef) -> object:
+    """What a version does not admit, and the work of its kernel."""
+    at = definition.domain, definition.name, int(definition.since)
+    work = work_of(*at)
+    return unsigned(*at), later_words(*at), work.name if work is not None else definition.key
+
+
+def admit(app: Application) -> None:
+    """What a version does not admit yet: negative axes and indices, words that came later. Of the left side it is
+    premised, of the right side it has to be shown."""
+    definition = app.signature.newest
+    if not definition.since.isdigit():
+        return
+    at = definition.domain, definition.name, int(definition.since)
+    names, places = unsigned(*at)
+    for name, least in names.items():
+        _at_least(app, app.attributes.get(name), least, name)
+    for place in places:
+        operand = app.optional(place)
+        if operand is not None:
+            _at_least(app, operand if operand.contents is None else operand.contents, 0, f"operand {place}")
+    for name, words in later_words(*at).items():
+        value = app.attributes.get(name)
+        if isinstance(value, Hole) and not value.decided:
+            if app.world.right and not any(v is value and words <= w for v, w in app.world.words):
+                raise Beyond(f"which {name} {app.name} is given")
+            app.world.words.append((value, words))
+        elif (value.value if isinstance(value, Hole) else value) in words:
+            app.fail()
+
+
+def _at_least(app: Application, value: object, least: int, name: str) -> None:
+    world = app.world
+    if isinstance(value, Hole) and not value.decided and value.kind == "int":
+        number = world.integer(value.name)
+        value.decide((number,) if value.required or value.default is not None else (number, None))
+    if isinstance(value, Hole) and value.decided:
+        value = value.value
+    if value is None:
+        return
+    entries = value if isinstance(value, tuple) else (value,)
+    if all(isinstance(e, int | z3.ArithRef) for e in entries):
+        world.demand(*(arith.le(least, e) for e in entries))
+    elif not world.right:
+        world.unsigned.append(value)
+    elif not any(v is value for v in world.unsigned):
+        raise Beyond(f"whether {name} of {app.name} is negative")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import z3
 
@@ -17,6 +17,9 @@ from gerules.egraph import terms
 from gerules.verify.prove import arith
 from gerules.verify.prove.arith import Bool, Int
 from gerules.verify.prove.solve import Memory, Premises
+
+if TYPE_CHECKING:
+    from gerules.egraph.program import Knowledge
 
 ELEMENT: Final = z3.DeclareSort("Element")
 NUMBER: Final = z3.Function("number", z3.IntSort(), ELEMENT)
@@ -27,6 +30,8 @@ BELOW: Final = z3.Function("below", ELEMENT, ELEMENT, z3.BoolSort())
 NOT_ABOVE: Final = z3.Function("not above", ELEMENT, ELEMENT, z3.BoolSort())
 """The orders of elements, as IEEE 754 and the integers have them."""
 
+FLAT: Final = ".flat"
+"""What the name of a leaf ends with where it is a function of the place in row-major order."""
 OF: Final = " of "
 """Between what a function of elements does and the types that it does it on, in its name."""
 
@@ -198,7 +203,7 @@ class Leaf(Tensor):
     def flat(self, place: Int) -> z3.ExprRef | None:
         if self.rank == 1 or self.contents is not None:
             return self.at((place,) if self.rank else ())
-        return z3.Function(f"{self.name}.flat", z3.IntSort(), ELEMENT)(place)
+        return z3.Function(self.name + FLAT, z3.IntSort(), ELEMENT)(place)
 
 
 class Absent:
@@ -247,6 +252,10 @@ class Node:
     label: str
     make: Callable[[int], Tensor]
     count: int | None
+    open: Hole | None = None
+    """The attribute that says how many results there are, where the rule leaves that open."""
+    most: int = 0
+    """How many results there are at most; 0 where that is not known."""
     made: dict[int, Tensor] = field(default_factory=dict)
 
     def __getitem__(self, index: int) -> Tensor:
@@ -312,6 +321,16 @@ class World:
         """Decisions on a term, with the term (which keeps its number from being used again)."""
         self.binders: dict[int, Binder] = {}
         self.opaque: list[Opaque] = []
+        self.tolerant = False
+        """Whether the sides are compared within a tolerance, over finite numbers."""
+        self.known: Knowledge | None = None
+        """What is known of operators beside their registry: facts and classes."""
+        self.unread = ""
+        """Why a condition was not understood: it is no premise, and what is not shown without it is not known."""
+        self.unsigned: list[object] = []
+        """Attributes and operands that an operator of the left side does not admit to be negative."""
+        self.words: list[tuple[object, frozenset[str]]] = []
+        """Attributes with words that an operator of the left side does not know."""
         self.laws = 0
         self.lawfully = 0
         """How often a law of elements was of use."""
@@ -402,6 +421,8 @@ class World:
             return
         self.admitted[id(root)] = self.admitted.get(id(root), names) & names
         self._kept.append(root)
+        if not self.types(root):
+            raise Skip
 
     def types(self, kind: Kind) -> frozenset[str]:
         """What an element type may be; empty where nothing is known of it."""
@@ -577,6 +598,8 @@ class Binder:
 class Opaque:
     """An application of an operator that has no meaning here but its name: equal operands give equal results."""
 
-    label: str
+    name: str
+    label: Callable[[], str]
+    """The work and its attributes, as far as they are decided by now."""
     operands: tuple[object, ...]
     results: dict[int, Tensor] = field(default_factory=dict)
