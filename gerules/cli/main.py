@@ -210,8 +210,9 @@ Examples:
 Verdicts: proved (for which ranks and sizes); proved bounded; tested (trials without a difference); unknown (why);
 refuted (with the smallest instance that was found).
 
-Exit status: 0 nothing is refuted; 1 a rule is refuted or applies to nothing, or a file cannot be read; 2 the command
-line cannot be understood; 3 --replay shows a difference."""
+Exit status: 0 nothing is refuted; 1 a rule is refuted or applies to nothing, a file cannot be read, or (--compare) a
+recorded verdict differs; 2 the command line cannot be understood, or a result cannot be written; 3 --replay shows a
+difference."""
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
 @click.option("--rule", metavar="NAME", help="Only this rule: its name, full name, ruleset, or a pattern with `*`.")
