@@ -18,7 +18,7 @@ from gerules.verify.prove.access import MEANINGS, ById, elementwise_keys
 from gerules.verify.prove.arith import Bool
 from gerules.verify.prove.bound import Needs, needs, signed_numbers
 from gerules.verify.prove.compare import same_elements, same_shapes
-from gerules.verify.prove.solve import Memory
+from gerules.verify.prove.solve import Memory, Premises
 from gerules.verify.prove.terms import Reader
 from gerules.verify.prove.world import FAR, Beyond, Chooser, Hole, Invalid, Node, Skip, Tensor, World
 from gerules.verify.verdict import Proof
@@ -40,6 +40,9 @@ A structure that changes shapes costs more, so of these there are less (VIEWS). 
 operator is tried with three operands too."""
 
 
+ARITHMETIC = frozenset((z3.Z3_OP_ADD, z3.Z3_OP_SUB, z3.Z3_OP_MUL, z3.Z3_OP_IDIV, z3.Z3_OP_MOD))
+
+
 class Explodes(Exception):
     """More structures than there is room for."""
 
@@ -57,6 +60,8 @@ class Outcome:
     queries: int = 0
     held: int = 0
     generous: bool = False
+    sized: bool = False
+    """Whether there are sizes of which nothing says that they are small."""
     laws: int = 0
     guards: int = 0
     orders: int = 0
@@ -80,6 +85,8 @@ def prove(case: Case, known: Knowledge, rlimit: int) -> Proof:
     found = cases.get(key)
     if isinstance(found, Proof):
         return replace(found, queries=0)
+    if case.left == case.right:
+        return Proof("unknown", reason="vacuous: both sides are the same term")
     total = Outcome()
     proof = attempt(case, known, rlimit, total)
     if total.partial:
@@ -152,6 +159,7 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome, other: as
         total.worlds += outcome.worlds
         total.held += outcome.held
         total.generous = total.generous or outcome.generous
+        total.sized = total.sized or outcome.sized
         total.assumed.update(outcome.assumed)
         total.laws += outcome.laws
         total.arities = total.arities or outcome.arities
@@ -176,6 +184,9 @@ def attempt(case: Case, known: Knowledge, rlimit: int, total: Outcome, other: as
         if reached < bound + 1:
             none = f"no structure up to rank {reached} satisfies the conditions, and beyond there are too many"
         reason = total.undecided or none
+        return Proof("unknown", reason=reason, queries=total.queries)
+    if total.sized and not total.generous:
+        reason = "vacuous: the conditions hold only where some size is 0 or 1, and none of them says so"
         return Proof("unknown", reason=reason, queries=total.queries)
     if reached < 1 and total.undecided:
         return Proof("unknown", reason=total.undecided, queries=total.queries)
@@ -401,15 +412,45 @@ def memory_of(key: ById) -> Memory:
 
 
 def held(world: World, outcome: Outcome) -> None:
-    """Counts structures whose premises can hold at all, until one is found where no size is below 2."""
+    """Counts structures whose premises can hold at all, and looks for one where all sizes are 2 and more at once, but
+    for those that are said to be 0 or 1."""
     if outcome.generous:
         outcome.held += 1
         return
-    if world.check([e >= 2 for e in world.extents]) == z3.sat:
+    known = said(world)
+    free = [e for e in world.extents if not told_small(known, e)]
+    if free and world.check([e >= 2 for e in free]) == z3.sat:
         outcome.generous = True
         outcome.held += 1
     elif world.possible():
         outcome.held += 1
+        outcome.sized = outcome.sized or bool(free)
+
+
+def told_small(known: Premises, extent: z3.ArithRef) -> bool:
+    """Whether what is known says of a size that it is 0 or 1."""
+    value = known.normal(extent)
+    if z3.is_int_value(value):
+        return bool(value.as_long() <= 1)
+    for atom in known.rest:
+        if z3.is_le(atom) and atom.arg(0).eq(value) and z3.is_int_value(atom.arg(1)):
+            return bool(atom.arg(1).as_long() <= 1)
+    return False
+
+
+def said(world: World) -> Premises:
+    """The premises but for those that calculate: what follows by arithmetic alone nobody has said."""
+    return Premises(world.memory, [p for p in world.pre if not calculates(p)], world.rlimit)
+
+
+def calculates(term: z3.ExprRef) -> bool:
+    waiting = [term]
+    while waiting:
+        node = waiting.pop()
+        if node.sort() == z3.IntSort() and z3.is_app(node) and node.decl().kind() in ARITHMETIC:
+            return True
+        waiting += node.children()
+    return False
 
 
 def model(world: World) -> dict[str, object]:
