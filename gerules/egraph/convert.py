@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from gerules.egraph.choices import Candidates, admitted, candidates
+from gerules.egraph.choices import Candidate, Candidates, admitted, candidates
 from gerules.egraph.encode import Encoded, Expansion, encode
 from gerules.egraph.foresight import foresee
 from gerules.egraph.lower import is_body_rule
@@ -18,12 +18,20 @@ from gerules.egraph.rebuild import rebuild
 from gerules.egraph.session import ENode, Saturated
 from gerules.egraph.signature import Signature
 from gerules.graph.constants import encode as encode_constant
+from gerules.graph.dims import Dim
 from gerules.graph.functions import function_body, inner_nodes
 from gerules.graph.info import UNKNOWN, Info
 from gerules.graph.structure import constant_tensor
 from gerules.registry.definition import REQUIRED, VARIADIC, Operand, OperatorDef
 
 Define = Callable[[ir.Node], OperatorDef | None]
+Usable = Callable[[Candidates], Callable[[Candidate], bool]]
+"""Says of candidates which may be chosen."""
+
+
+def every(found: Candidates) -> Callable[[Candidate], bool]:
+    """All that exist at the target may be."""
+    return lambda candidate: True
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,12 @@ def _formal(formals: Sequence[Operand], place: int) -> Operand | None:
     return formals[-1] if formals and formals[-1].kind == VARIADIC else None
 
 
+def _nothing(operand: Info) -> bool:
+    """Whether an operand is known to have no elements; a list of axes may be empty."""
+    listed = operand.dtype == "i64" and len(operand.shape or ()) == 1
+    return not listed and operand.shape is not None and Dim.of(0) in operand.shape
+
+
 ROUNDS = 8
 """How deep bodies are expanded: a body in a body, and so on."""
 
@@ -119,7 +133,8 @@ class Conversion:
 
     `define` gives a node's definition at its own operator versions, None for foreign operators and calls of functions;
     `passes` says whether a node may stay as it is; `fixed` are the initializers that the caller cannot override, None
-    for all. `imports` takes the operator versions of every node of a body that was written out.
+    for all. `imports` takes the operator versions of every node of a body that was written out. `usable` says of
+    candidates which may be chosen, where not all that exist at the target may.
     """
 
     task: GraphTask
@@ -133,6 +148,7 @@ class Conversion:
     imports: dict[ir.Node, Mapping[str, int]]
     expansions: list[Expansion] = field(default_factory=list)
     tried: set[ir.Node] = field(default_factory=set)
+    usable: Usable = every
 
     def run(self) -> list[Stuck]:
         """What could not be converted; nothing where the graph was."""
@@ -140,7 +156,7 @@ class Conversion:
             encoded, saturated = self._saturated()
             started = time.monotonic()
             found = self._candidates(encoded, saturated)
-            reached = reach(found, self._defines)
+            reached = reach(found, self._defines, self.usable(found))
             self.outcome.spend("extract", time.monotonic() - started)
             if reached.reaches(found.roots):
                 self._rebuild(found, reached, saturated)
@@ -200,6 +216,8 @@ class Conversion:
                 None if v is None else saturated.infos.get(saturated.value_class[encoded.number[v]], UNKNOWN)
                 for v in node.inputs
             ]
+            if any(_nothing(o) for o in operands if o is not None):
+                continue  # a body speaks of operands that have elements
             newest = self.versions.target.get(definition.domain, int(definition.since))
             body = function_body(node, definition, operands, newest, self.names.fresh)
             if body is None:
@@ -305,4 +323,4 @@ class Conversion:
         )
 
 
-__all__ = ["Conversion", "Define", "Stuck", "Versions", "body_rules", "in_force", "types_admitted"]
+__all__ = ["Conversion", "Define", "Stuck", "Usable", "Versions", "body_rules", "every", "in_force", "types_admitted"]

@@ -114,6 +114,7 @@ def _refuted(tools: Tools, plan: Any, found: Any, verdict: CaseVerdict, seen: st
 
 NEVER: Final = "no instance was found that meets its conditions"
 NO_INSTANCE: Final = "GR580"
+RANDOM: Final = "GR583"
 NO_PROOF: Final = "; no proof: "
 NO_CONDITIONS: Final = frozenset({"ill-typed", "too large"})
 """Reasons for a draw to be none that the rule does not say."""
@@ -166,9 +167,9 @@ def _short(text: str, most: int = 240) -> str:
 
 
 def rule_status(cases: Sequence[CaseVerdict]) -> Status:
-    """The worst of the cases. A member of a class for which no instance exists says nothing of the others, as long as
-    there are others."""
-    met = [c.status for c in cases if not c.detail.startswith(NEVER)]
+    """The worst of the cases. A member of a class for which no instance exists, or whose sides draw random numbers of
+    their own, says nothing of the others, as long as there are others."""
+    met = [c.status for c in cases if not c.detail.startswith(NEVER) and not c.detail.endswith(f"({RANDOM})")]
     return worst(met if met else [c.status for c in cases])
 
 

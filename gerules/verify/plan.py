@@ -25,7 +25,7 @@ from gerules.verify.closing import Builder, Impossible, unfit
 from gerules.verify.draw import ILL_TYPED, UNPREPARED, Drawer, Reject, State
 from gerules.verify.hints import guide
 from gerules.verify.judge import differ
-from gerules.verify.layout import Layout, NodeAt, RestOf, TensorAt
+from gerules.verify.layout import Layout, NodeAt, RestOf, RunNode, TensorAt
 from gerules.verify.ordering import in_hint_order
 from gerules.verify.outcome import Accepted, Outcome, Refutation, Refuted, Rejected
 from gerules.verify.right import Make, Right
@@ -41,6 +41,11 @@ class _Ready:
     layout: Layout
     drawer: Drawer
     right: Make
+
+    def operands(self, state: State) -> list[object]:
+        """What the nodes of the left side are given."""
+        nodes = [s for s in self.layout.steps if isinstance(s, RunNode)]
+        return [state.tensors[o] for node in nodes for o in node.operands if o is not None]
 
 
 @dataclass
@@ -65,6 +70,13 @@ class CasePlan:
         computed by steps that overflow where the operator's own kernel does not."""
         return self.case.exactness in ("finite", "reassociates", "defines")
 
+    @property
+    def by_body(self) -> bool:
+        """Whether the right side is the body that a schema ships. Bodies speak of operands that have elements: most
+        reshape them with -1 or 0, which says nothing where there are none; `convert` writes none out where it knows an
+        operand to be empty."""
+        return isinstance(self.case.right, ast.Call) and self.case.right.head == ast.Name("body")
+
     def trial(self, source: Source) -> Outcome:
         """One draw. It is rejected where the left side has no value on it; a right side that has none is a
         refutation."""
@@ -74,6 +86,8 @@ class CasePlan:
         except Reject as reject:
             return Rejected(reject.reason, reject.progress, reject.causes)
         left = self._left(ready, state)
+        if self.by_body and any(map(_nothing, ready.operands(state))):
+            return Rejected("no elements", 0.9, tuple(range(1, len(source.bounds))))
         try:
             right = ready.right(state, state.names)
         except (Reject, Unknown) as nothing:
@@ -170,7 +184,7 @@ class CasePlan:
             return known.signatures.of(known.ground.scope.operator(symbol, case.file))
 
         taken, room = _carried(case, resolve, known.signatures.of)
-        if isinstance(case.right, ast.Call) and case.right.head == ast.Name("body"):
+        if self.by_body:
             known_of = known.signatures.of
             limits = {known_of(v).constructor: v for v in case.params.values() if isinstance(v, OperatorDef)}
         else:
@@ -193,9 +207,19 @@ class CasePlan:
         texts = [show(step.expr) for step in steps]
         made = guide(layout, steps, texts, self.context)
         regroups = case.exactness == "reassociates"
-        drawer = Drawer(layout, steps, texts, made, self.context, self.words, self.samples, self.finite, regroups)
+        large = case.exactness == "finite"
+        drawer = Drawer(
+            layout, steps, texts, made, self.context, self.words, self.samples, self.finite, regroups, large
+        )
         make, _ = Right(layout, layout.names, builder.head, self.context, root).compile(right)
         return _Ready(layout, drawer, make)
+
+
+def _nothing(operand: object) -> bool:
+    """Whether an operand has no elements; a list of axes may be empty."""
+    return (
+        isinstance(operand, np.ndarray) and operand.size == 0 and not (operand.dtype == np.int64 and operand.ndim == 1)
+    )
 
 
 class _Wanted(Exception):
@@ -211,7 +235,7 @@ def plan_case(case: Case, known: Knowledge) -> CasePlan:
     plan = CasePlan(case, known, context, Words.of(known), Samples.of(known, context))
     drawing = context.classes.get("Random", frozenset())
     random = next((v for v in case.params.values() if isinstance(v, OperatorDef) and v.key in drawing), None)
-    if random is not None and isinstance(case.right, ast.Call) and case.right.head == ast.Name("body"):
+    if random is not None and plan.by_body:
         message = f"{case.label}: {random.name} draws random numbers, and its body draws others"
         raise GerulesError(Diagnostic("GR583", message, span=case.statement.span))
     source = ReplaySource(())

@@ -27,9 +27,12 @@ def attention(spec: NodeSpec) -> Kernel:
         if spec.mode == REFERENCE and given[0].ndim == 4 and numbers:
             raise ValueError("numbers of heads, but operands of four axes")
         mask = given[3] if len(given) > 3 else None
-        if spec.version < 24 and mask is not None and mask.ndim and mask.shape[-1] == 1:
-            past = given[4].shape[-2] if len(given) > 4 and given[4] is not None else 0
-            given[3] = np.repeat(mask, given[1].shape[-2] + past, axis=-1)
+        if spec.version < 24 and mask is not None and mask.ndim:
+            keys = given[1].shape[-2] + (given[4].shape[-2] if len(given) > 4 and given[4] is not None else 0)
+            if mask.shape[-1] == 1:
+                given[3] = np.repeat(mask, keys, axis=-1)
+            elif mask.shape[-1] != keys:
+                raise ValueError(f"a mask of {mask.shape[-1]} columns for {keys} keys")
         return plain(given, run)
 
     return compute
