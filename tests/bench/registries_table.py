@@ -1,7 +1,8 @@
 """What three policies make of all ordered pairs of eight releases: the table of docs/registries.md, pair by pair.
 
-`python tests/bench/registries_table.py` prints one line a pair and the totals. An operator is taken as a node that sets
-what is required and nothing else; operators that the runtime lacks are left out.
+`python tests/bench/registries_table.py` prints one line a pair, the totals, and what each policy refuses by class. An
+operator is taken as a node that sets what is required and nothing else; the lines of pairs leave out operators that the
+runtime lacks.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "policy"))
 
 from registries import of_pair, texts
 
+from gerules.pipeline.diffing import CLASSES
+from gerules.policy.judging import POLICIES
 from gerules.registry.registry import version_key
 
 COLUMNS = (
@@ -32,7 +35,10 @@ def main() -> None:
         total += counts
         print(f"{built},{runtime}," + ",".join(str(counts[column]) for column in COLUMNS))
     print("all,," + ",".join(str(total[column]) for column in COLUMNS))
-    print({name: count for name, count in sorted(total.items()) if name not in COLUMNS})
+    print({name: count for name, count in sorted(total.items()) if name.startswith("silent ")})
+    print("class,operators," + ",".join(f"refused by {policy}" for policy in POLICIES))
+    for name in CLASSES:
+        print(f"{name},{total[f'class {name}']}," + ",".join(str(total[f"class {name}: {p}"]) for p in POLICIES))
 
 
 if __name__ == "__main__":

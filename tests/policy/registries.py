@@ -80,10 +80,14 @@ def of(*operators: ReleaseOperator, version: str = "1.0.0", domain: str = "t") -
 
 
 def of_pair(built: str, runtime: str) -> Counter[str]:
-    """What the policies make of a pair: the columns of docs/registries_pairs.csv, and silent changes by kind."""
+    """What the policies make of a pair: the columns of docs/registries_pairs.csv, silent changes by kind, and what each
+    policy refuses by class."""
     found = {policy: compare(release(built), release(runtime), policy, rules()).operators for policy in POLICIES}
     counts: Counter[str] = Counter()
     for name, operator in found["default"].items():
+        counts[f"class {operator.class_}"] += 1
+        for policy in POLICIES:
+            counts[f"class {operator.class_}: {policy}"] += bool(found[policy][name].refusals)
         if operator.class_ == "missing":
             continue
         counts["common"] += 1
