@@ -6,15 +6,17 @@ arguments. What is left are equations between whole numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import z3
 
 from gerules.verify.prove import arith
 from gerules.verify.prove.access_sums import DOT, OF_ONE, SUM, single
-from gerules.verify.prove.arith import Bool
+from gerules.verify.prove.arith import Bool, Int
 from gerules.verify.prove.regroup import groups, ravel, regrouped
 from gerules.verify.prove.ring import equal_sums
+from gerules.verify.prove.statics import literal
 from gerules.verify.prove.values import ends_of, lawful
 from gerules.verify.prove.world import ELEMENT, FLAT, NUMBER, Beyond, Binder, Index, Tensor, World, type_name, work_name
 
@@ -93,6 +95,8 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
             continue
         if _by_binders(world, a, b, path, waiting) or _by_place(world, a, b, path):
             continue
+        if _by_order(world, a, b, path):
+            continue
         if _by_laws(world, a, b, path):
             world.lawfully += 1
             read(world, a)
@@ -127,6 +131,34 @@ def _one_choice(a: z3.ExprRef, b: z3.ExprRef) -> bool:
 
 def _choice(a: z3.ExprRef) -> list[z3.ExprRef]:
     return [a.arg(0).arg(0), a.arg(1), a.arg(2)]
+
+
+ORDER: Final[Mapping[str, Callable[[Int, Int], Bool]]] = {
+    "Equal": arith.eq,
+    "Greater": lambda x, y: arith.lt(y, x),
+    "GreaterOrEqual": lambda x, y: arith.le(y, x),
+    "Less": arith.lt,
+    "LessOrEqual": arith.le,
+}
+
+
+def _by_order(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...]) -> bool:
+    """Whether one compares whole numbers that are known, and the other says what comes out. Contents of whole types are
+    the numbers that they are, so that nothing wraps around."""
+    for asked, answer in ((a, b), (b, a)):
+        order = ORDER.get(work_name(asked).partition("@")[0])
+        kind = world.labelled.get(type_name(asked))
+        if order is None or kind is None or not all(e.decl().eq(NUMBER) for e in asked.children()):
+            continue
+        types = world.types(kind)
+        if not types or any(t[0] not in "iu" for t in types):
+            continue
+        holds = order(*(e.arg(0) for e in asked.children()))
+        if answer.eq(literal(True)):
+            return world.proves(holds, path)
+        if answer.eq(literal(False)):
+            return world.proves(arith.negation(holds), path)
+    return False
 
 
 def _by_laws(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...], tolerant: bool = False) -> bool:
