@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from gerules.egraph.bodies import NodeView, body_rules, nothing
 from gerules.egraph.choices import Candidate, Candidates, admitted, candidates
 from gerules.egraph.encode import Encoded, Expansion, encode
 from gerules.egraph.foresight import foresee
-from gerules.egraph.lower import is_body_rule
+from gerules.egraph.nearly import ClassView, Near, nearly
 from gerules.egraph.optimize import Engine, GraphTask, Names, Outcome, fixed_contents, saturate
 from gerules.egraph.reach import Reached, reach
 from gerules.egraph.rebuild import rebuild
 from gerules.egraph.session import ENode, Saturated
 from gerules.egraph.signature import Signature
 from gerules.graph.constants import encode as encode_constant
-from gerules.graph.dims import Dim
 from gerules.graph.functions import function_body, inner_nodes
 from gerules.graph.info import UNKNOWN, Info
 from gerules.graph.structure import constant_tensor
@@ -51,7 +51,8 @@ class Stuck:
     """A node for which nothing was found at the target although all that it reads can be made.
 
     `operands` and `results` are what is known of its values (None: absent), `constant` says which operands have
-    contents that are known. `inner` are the nodes of its body (and of bodies in it) that are stuck in turn.
+    contents that are known. `inner` are the nodes of its body (and of bodies in it) that are stuck in turn, `near` the
+    rules that would have made it but for a condition.
     """
 
     node: ir.Node
@@ -60,6 +61,7 @@ class Stuck:
     results: tuple[Info | None, ...] = ()
     constant: tuple[bool, ...] = ()
     inner: tuple[Stuck, ...] = ()
+    near: tuple[Near, ...] = ()
 
 
 def in_force(engine: Engine, signature: Signature, versions: Mapping[str, int]) -> OperatorDef | None:
@@ -101,30 +103,8 @@ def _formal(formals: Sequence[Operand], place: int) -> Operand | None:
     return formals[-1] if formals and formals[-1].kind == VARIADIC else None
 
 
-def _nothing(operand: Info) -> bool:
-    """Whether an operand is known to have no elements; a list of axes may be empty."""
-    listed = operand.dtype == "i64" and len(operand.shape or ()) == 1
-    return not listed and operand.shape is not None and Dim.of(0) in operand.shape
-
-
 ROUNDS = 8
 """How deep bodies are expanded: a body in a body, and so on."""
-
-
-def body_rules(engine: Engine) -> dict[str, str]:
-    """Key of each definition that a rule `f(..r) => body(f, ..r)` lets be written out -> that rule."""
-    program, ground = engine.rules.program, engine.known.ground
-    found: dict[str, str] = {}
-    for name in engine.rules.rewrites:
-        entry = program.rewrites[name]
-        rule = entry.statement
-        if not is_body_rule(rule):
-            continue
-        for params, rest in ground.instances(rule.over, rule.when, entry.file):
-            for value in params.values():
-                if not rest and isinstance(value, OperatorDef):
-                    found.setdefault(value.key, name)
-    return found
 
 
 @dataclass
@@ -203,7 +183,10 @@ class Conversion:
 
     def _expand(self, encoded: Encoded, saturated: Saturated, reached: Reached) -> bool:
         """Writes out the bodies of nodes that cannot be made otherwise; whether there was one."""
-        rules = body_rules(self.engine)
+        rules = body_rules(self.engine, self.task.facts)
+        view = NodeView(
+            self._known_values(encoded, saturated), self.define, self.engine.known.registry, self.task.table
+        )
         fresh: list[Expansion] = []
         for loaded in encoded.nodes:
             node, definition = loaded.node, self.define(loaded.node)
@@ -212,11 +195,9 @@ class Conversion:
             if all(saturated.value_class[r] in reached.choice for r in loaded.results if r >= 0):
                 continue
             self.tried.add(node)
-            operands = [
-                None if v is None else saturated.infos.get(saturated.value_class[encoded.number[v]], UNKNOWN)
-                for v in node.inputs
-            ]
-            if any(_nothing(o) for o in operands if o is not None):
+            rule = next((r.name for r in rules[definition.key] if r.holds(view, node)), None)
+            operands = [None if v is None else view.known(v) for v in node.inputs]
+            if rule is None or any(nothing(o) for o in operands if o is not None):
                 continue  # a body speaks of operands that have elements
             newest = self.versions.target.get(definition.domain, int(definition.since))
             body = function_body(node, definition, operands, newest, self.names.fresh)
@@ -227,9 +208,14 @@ class Conversion:
             assert isinstance(self.task.infos, dict)
             self.task.infos.update(body.infos)
             same = tuple((a, b) for a, b in zip(node.outputs, body.results, strict=False) if b is not None)
-            fresh.append(Expansion(node, body.nodes, same, rules[definition.key]))
+            fresh.append(Expansion(node, body.nodes, same, rule))
         self.expansions += fresh
         return bool(fresh)
+
+    @staticmethod
+    def _known_values(encoded: Encoded, saturated: Saturated) -> Mapping[ir.Value, Info]:
+        infos, classes = saturated.infos, saturated.value_class
+        return {value: infos.get(classes[number], UNKNOWN) for value, number in encoded.number.items()}
 
     def _rebuild(self, found: Candidates, reached: Reached, saturated: Saturated) -> None:
         started = time.monotonic()
@@ -252,6 +238,11 @@ class Conversion:
         owner = {node: e.owner for e in self.expansions for node in e.nodes}
         inner: dict[ir.Node, list[Stuck]] = {}
         found: list[Stuck] = []
+        view = ClassView.of(saturated, self.task.table)
+
+        def usable(definition: OperatorDef) -> bool:
+            signatures = self.engine.known.signatures
+            return in_force(self.engine, signatures.of(definition), self.versions.target) is not None
 
         def known(value: ir.Value | None) -> Info | None:
             if value is None or value not in encoded.number:
@@ -275,6 +266,12 @@ class Conversion:
                 tuple(map(known, node.outputs)),
                 constant,
                 tuple(reversed(inner.get(node, ()))),
+                tuple(
+                    near
+                    for cls in made
+                    if cls not in reached.choice
+                    for near in nearly(self.engine.known, view, cls, usable, self.engine.rules.rewrites)
+                ),
             )
             if node in owner:
                 inner.setdefault(owner[node], []).append(stuck)
