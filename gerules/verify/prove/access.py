@@ -80,8 +80,13 @@ def apply(app: Application, known: Knowledge) -> Tensor | Node:
     definition = app.signature.definition
     found = MEANINGS.get((definition.domain, definition.name))
     if found is not None:
-        return found(app)
-    if definition.key in elementwise_keys(ById(known)):
+        try:
+            return found(app)
+        except Beyond as why:
+            if why.__class__ is not Beyond or not app.signature.attributes:
+                raise
+            return opaque(app, known, why)
+    if definition.key in elementwise_keys(ById(known)) or works.shares(app, elementwise_keys(ById(known))):
         return elementwise(app)
     return opaque(app, known)
 
@@ -136,8 +141,10 @@ def element_label(app: Application) -> str:
     """The name of what an element-wise operator does: operator, attributes, element types."""
     definition = app.signature.definition
     if definition.name not in SAME_WORK:
-        return works.label(app)
-    attributes = ",".join(f"{a.name}={app.text(a.name)}" for a in app.signature.attributes)
+        found = works.label(app)  # behind the name, by which laws of elements know it
+        return found if found.startswith(definition.name) else definition.name + found
+    told = [a.name for a in app.signature.attributes if works.told(app, a.name)]
+    attributes = ",".join(f"{name}={app.text(name)}" for name in told)
     return f"{definition.name}({attributes})" if attributes else definition.name
 
 
@@ -188,7 +195,7 @@ def _shaped(world: World, x: Tensor, shape: tuple[Int, ...]) -> bool:
 # ----------------------------------------------------------------------------------------------------------- opaque
 
 
-def opaque(app: Application, known: Knowledge) -> Tensor | Node:
+def opaque(app: Application, known: Knowledge, why: Beyond | None = None) -> Tensor | Node:
     """An operator known by its name: its results are functions of what it is applied to.
 
     On the right an application is one of the left where operator and attributes are the same and operands are proved
@@ -220,6 +227,8 @@ def opaque(app: Application, known: Knowledge) -> Tensor | Node:
         ),
         None,
     )
+    if found is None and why is not None and world.right:
+        raise why  # its meaning could not say what it is, and it is none of the left side
     if found is None:
         found = Opaque(app.name, lambda: works.label(app), operands)
         if world.right:
