@@ -270,7 +270,7 @@ class Conversion:
                     near
                     for cls in made
                     if cls not in reached.choice
-                    for near in nearly(self.engine.known, view, cls, usable, self.engine.rules.rewrites)
+                    for near in nearly(self.engine.known, view, cls, node.op_type, usable, self.engine.rules.rewrites)
                 ),
             )
             if node in owner:

@@ -44,12 +44,25 @@ def why(stuck: Stuck, target: Mapping[str, int], registry: Registry) -> str:
         _unknown_attribute(stuck, definition, held),
     ]
     said = [r for r in reasons if r is not None]
-    if said:
-        return "; ".join(said[:2])
+    near = _near(stuck)
+    if said or near:
+        return "; ".join([*said[:2], *near])
     inner = _inner(stuck, target, registry)
     if inner:
         return f"no rule says when it is {held.key}, and its body needs what cannot be converted: {inner}"
     return f"no rule says that it is {held.key} with these operands and attributes"
+
+
+def _near(stuck: Stuck) -> list[str]:
+    """What rules that match wanted, one text for each condition."""
+    conditions: dict[str, list[str]] = {}
+    for near in stuck.near:
+        rules = conditions.setdefault(near.condition, [])
+        rules += [r for r in (near.rule.rpartition(".")[2],) if r not in rules]
+    return [
+        f"rule{'s' * (len(rules) > 1)} {' and '.join(rules)} would do, if `{condition}` were known to hold"
+        for condition, rules in list(conditions.items())[:SHOWN]
+    ]
 
 
 def _missing(stuck: Stuck, definition: OperatorDef, target: Mapping[str, int], registry: Registry) -> str:
@@ -65,6 +78,9 @@ def _missing(stuck: Stuck, definition: OperatorDef, target: Mapping[str, int], r
     inner = _inner(stuck, target, registry)
     if inner:
         return f"{text}, and its body needs what cannot be converted: {inner}"
+    near = _near(stuck)
+    if near:
+        return f"{text}; {'; '.join(near)}"
     if definition.has_body:
         return f"{text}, and its body cannot be written out for these operands"
     return f"{text}, and nothing says what it is by other operators"

@@ -55,7 +55,9 @@ class FileNames:
     def _same_meaning(self, definition: OperatorDef) -> tuple[OperatorDef, ...]:
         """The versions of an operator between which only admitted types moved."""
         chain = self.program.scope.every_version(definition.domain, definition.name)
-        place = next(i for i, d in enumerate(chain) if d.key == definition.key)
+        place = next((i for i, d in enumerate(chain) if d.key == definition.key), None)
+        if place is None:
+            return (definition,)  # one that was deprecated at once stands in no chain
         first = last = place
         while first > 0 and self._only_types(chain[first - 1], chain[first]):
             first -= 1
