@@ -150,10 +150,19 @@ class _Side:
             rest = isinstance(operand, ast.Rest)
             optional = any(place < len(d.inputs) and d.inputs[place].kind == OPTIONAL for d in definitions)
             if rest and isinstance(call.operands[place].expr, ast.Name) and place == len(call.operands) - 1:  # type: ignore[union-attr]
+                if self._counted(call, definitions):
+                    continue
                 yield self.change("attribute", path, replace(call, operands=call.operands[:place]))
             elif not rest and optional and not _absent(operand):
                 order = (*call.operands[:place], ast.Word("none"), *call.operands[place + 1 :])
                 yield self.change("swap", path, replace(call, operands=order))
+
+    def _counted(self, call: ast.Call, definitions: tuple[OperatorDef, ...]) -> bool:
+        """Whether only the rest says how many results there are: without it there is no node to build."""
+        if any(k.name == RESULTS for k in call.keywords):
+            return False
+        signatures = (self.known.signatures.of(d) for d in definitions)
+        return any(a.name == RESULTS and a.default is None for s in signatures for a in s.attributes)
 
     def _members(self, name: str) -> frozenset[str]:
         found = self.program.classes.get(name)
