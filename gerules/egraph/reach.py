@@ -28,9 +28,11 @@ class Reached:
         return all(root in self.choice for root in roots)
 
 
-def reach(found: Candidates, defines: Callable[[str], bool]) -> Reached:
+def reach(
+    found: Candidates, defines: Callable[[str], bool], usable: Callable[[Candidate], bool] = lambda candidate: True
+) -> Reached:
     """The choice of least cost for each class, without a cycle: a class is settled after all that it is made of.
-    `defines` says whether a rule is one of exactness `defines`."""
+    `defines` says whether a rule is one of exactness `defines`, `usable` whether a candidate may be chosen."""
     given = {found.saturated.value_class[n] for n in found.encoded.constant}
     own = [_own(found, option, given, defines) for option in found.options]
     users: dict[int, list[int]] = {}
@@ -39,6 +41,8 @@ def reach(found: Candidates, defines: Callable[[str], bool]) -> Reached:
     for index, option in enumerate(found.options):
         children = set(option.children)
         missing.append(len(children))
+        if not usable(option):
+            continue
         for child in children:
             users.setdefault(child, []).append(index)
         if not children:

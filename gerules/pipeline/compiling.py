@@ -17,6 +17,7 @@ from gerules.graph import infer_facts
 from gerules.graph.info import Info
 from gerules.graph.io import name_nodes, reload
 from gerules.pipeline.costs import TargetCosts
+from gerules.pipeline.defining import Defined, define_missing
 from gerules.pipeline.delivery import Result, deliver
 from gerules.pipeline.options import Options
 from gerules.pipeline.placing import Placement, place
@@ -53,7 +54,9 @@ def compile_model(path: str | Path, target: str, out: str | Path, options: Optio
         name_nodes(subject.model)
     nodes_before = count_nodes(subject.model)
     costs = TargetCosts(machine, dimensions.sizes)
-    compiler = _Compiler(subject, Rewriter(subject, loaded, options), costs, options, clock)
+    with clock.stage("define"):
+        defined = define_missing(subject, costs, target, options)
+    compiler = _Compiler(subject, Rewriter(subject, loaded, options), costs, options, clock, defined)
     if loaded.on:
         outcome = optimize(
             subject.model,
@@ -83,6 +86,8 @@ class _Compiler:
     costs: TargetCosts
     options: Options
     clock: Clock
+    defined: Defined | None = None
+    """What had to be written out since no engine takes it: then the input cannot run as it is."""
     infos: Mapping[ir.Value, Info] | None = None
     input: Placement | None = None
     before: tuple[float, ...] | None = None
@@ -185,7 +190,7 @@ class _Compiler:
             if placement is None:
                 placement = place(model.graph, self.subject, self.costs, self.infos, self._last_share)
             changed = outcome.changed
-            if self.before is not None and placement.cost > self.before:
+            if self.before is not None and placement.cost > self.before and self.defined is None:
                 placement, changed = self._input_instead(), False
         model = self.subject.model
         solution = placement.solution
@@ -196,6 +201,16 @@ class _Compiler:
         if method == "input" and changed:
             method = "sharing"  # the input's own nodes, each only once
         gap = (after[0] - bound[0]) / after[0] if after[0] else 0.0
+        unproved = set(loaded.unproved(outcome.fired))
+        if self.defined is not None:
+            before = (inf,) * len(after)
+            method = "definitions" if method in ("input", "sharing") else method
+            written = self.defined.outcome
+            outcome.changed = changed = True
+            outcome.made_by = {**written.made_by, **outcome.made_by}
+            for rule in written.made_by.values():
+                outcome.fired[rule] = outcome.fired.get(rule, 0) + 1
+            unproved |= set(self.defined.loaded.unproved(written.made_by.values()))
         return Result(
             command="compile",
             placement=placement,
@@ -209,5 +224,5 @@ class _Compiler:
             stopped=outcome.stopped or self.stopped or solution.stopped or "",
             iterations=outcome.iterations,
             notes=loaded.notes,
-            unproved=loaded.unproved(outcome.fired),
+            unproved=tuple(sorted(unproved)),
         )

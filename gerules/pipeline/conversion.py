@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
-from gerules.egraph.convert import Conversion, Stuck, Versions, in_force, types_admitted
+from gerules.egraph.convert import Conversion, Stuck, Versions, every, in_force, types_admitted
 from gerules.egraph.optimize import GraphTask, Names, Outcome
 from gerules.errors import Diagnostic, Refused
 from gerules.graph.constants import ConstantTable
@@ -27,6 +28,9 @@ from gerules.pipeline.subject import Subject
 from gerules.registry import canonical_domain, onnx_registry
 from gerules.registry.definition import OperatorDef
 
+if TYPE_CHECKING:
+    from gerules.pipeline.defining import Taken
+
 
 @dataclass
 class Converter:
@@ -44,7 +48,15 @@ class Converter:
     infos: dict[ir.Value, Info] = field(default_factory=dict)
     imports: dict[ir.Node, Mapping[str, int]] = field(default_factory=dict)
     """The operator versions of nodes in functions, and of those that came with a body that was written out."""
+    taken: Taken | None = None
+    """Where the engines of a target have a say: what they take."""
     _denials: Denials | None = None
+
+    def define(self, outcome: Outcome) -> list[Stuck]:
+        """Writes out what `taken` does not let stay, at the versions that the model has. Gives the nodes that cannot
+        be; then the graph is as it was."""
+        self._prepare()
+        return self._graphs(self.subject.model.graph, outcome)
 
     def run(self) -> Outcome:
         """Raises Refused with every node that cannot be converted."""
@@ -198,6 +210,7 @@ class Converter:
             names=self.names,
             outcome=outcome,
             imports=self.imports,
+            usable=self.taken.usable if self.taken is not None and not path else every,
         ).run()
 
     def _define(self, node: ir.Node) -> OperatorDef | None:
@@ -216,7 +229,7 @@ class Converter:
             return True
         engine = self.loaded.engine
         held = in_force(engine, engine.known.signatures.of(definition), self.versions.target)
-        if held is None:
+        if held is None or (self.taken is not None and not self.taken.node(self.subject.view(self.infos), node)):
             return False
         results = [self.infos.get(v, UNKNOWN) if v.name else None for v in node.outputs]
         return types_admitted(held, self._operands(node), results) is None
