@@ -20,6 +20,7 @@ from gerules.simulate.kernels import (
     resize,
     sequence,
     shape,
+    spectral,
     text,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "resize",
     "sequence",
     "shape",
+    "spectral",
     "text",
 ]
