@@ -16,6 +16,9 @@ from gerules.graph.dtypes import numpy_dtype
 WHOLE, MODERATE, SPECIAL, EDGE = 0, 1, 2, 3
 """Moods: whole numbers of at most 3; moderate numbers; zeros of both signs, NaN, infinities and extremes too."""
 
+LARGE = 4
+"""A mood of its own: moderate numbers, and where the type has such, finite ones beyond single precision."""
+
 SIZES = (1, 2, 3, 0, 4, 5)
 """Extents, the simplest first."""
 
@@ -35,6 +38,9 @@ def table(dtype: str, mood: int) -> np.ndarray:
     if dtype == "str":
         return np.array(_TEXTS, dtype=object)
     kind = numpy_dtype(dtype)
+    if mood == LARGE:
+        base = table(dtype, MODERATE)
+        return np.concatenate([base, np.array([2.0**130, -(2.0**130)])]) if dtype == "f64" else base
     if dtype in ("c64", "c128"):
         base = table("f32" if dtype == "c64" else "f64", mood)
         return (base[:, None] + 1j * base[None, :4]).reshape(-1).astype(kind)
