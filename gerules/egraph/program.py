@@ -102,7 +102,7 @@ class Scope:
         if not found:
             raise GerulesError(
                 Diagnostic(
-                    "GR502", f"the registry of {symbol} is not loaded", span=symbol.span, hint="it is not yet used here"
+                    "GR502", f"the registry of {symbol} is not loaded", span=symbol.span, hint="the rule is left out"
                 )
             )
         return found[-1]

@@ -185,6 +185,8 @@ def without_decided(program: Program, found: Iterable[Diagnostic]) -> list[Diagn
     releases, and rewrites from one release to another."""
     between = between_releases(program)
     found = [d for d in found if not (d.code in _FOREIGN and d.span in between)]
+    said = {d.span for d in found if d.code == "GR193"}
+    found = [d for d in found if not (d.code == "GR502" and d.span in said)]
     files = {d.span.file for d in found if d.code in _NOT_YET and d.span is not None}
     places: set[Span] = set()
     entries: list[Tested] = [*program.facts.values(), *program.refuses.values()]

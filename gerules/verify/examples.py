@@ -77,6 +77,7 @@ class Examples:
 
     def one(self, full: str, entry: Entry[ast.Example]) -> ExampleResult:
         example = entry.statement
+        why = "only what a fact says of shapes and contents is shown by an example"
         try:
             rule = self.program.rewrites.get(full)
             if rule is not None and is_between_releases(self.program, rule):
@@ -99,6 +100,7 @@ class Examples:
         except GerulesError as error:
             if error.diagnostics[0].code not in LATER:
                 return ExampleResult(full, example.span, "failed", error.diagnostics[0])
+            why = error.diagnostics[0].message
         except Misfit as misfit:
             diagnostic = Diagnostic("GR571", f"example of {full}: {misfit.message}", span=misfit.where.span)
             return ExampleResult(full, example.span, "failed", diagnostic)
@@ -107,7 +109,7 @@ class Examples:
             return ExampleResult(full, example.span, "failed", diagnostic)
         note = Diagnostic(
             "GR572",
-            f"the example of {full} is not yet run: rules of its kind come later",
+            f"the example of {full} is not run: {why}",
             span=example.span,
             severity="warning",
         )
