@@ -1,12 +1,14 @@
 """Laws of facts about operators alone (`neutral_right(Mul, 1)`, `same_operator(f, g)`).
 
-What such a fact means is what rules do with it: every rewrite that asks for a row is tried on that row. Relations that
-no rewrite asks for, because they decide what an operator is, have laws of their own.
+What such a fact means is what rules do with it: every rewrite that asks for a row is tried on that row, and one that
+asks for its absence is tried on it too, and has to be wrong. Relations that no rewrite asks for, because they decide
+what an operator is, have laws of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from gerules.dsl import ast
 from gerules.dsl.program import Entry
@@ -77,7 +79,7 @@ def _by_consumers(relation: str) -> RowLaw:
             rules[case.rule] = None
             statuses.append("tested" if ran.accepted else "unknown")
         if not statuses:
-            return CaseVerdict(full, member, "", "unknown", f"no rewrite asks for `{relation}` of it")
+            return _by_what_it_holds_back(known, full, member, relation, row, trials, seed)
         names = ", ".join(rules)
         if worst(statuses) == "unknown":
             return CaseVerdict(full, member, "", "unknown", f"no instance was found of {names}", drawn=drawn)
@@ -86,14 +88,40 @@ def _by_consumers(relation: str) -> RowLaw:
     return law
 
 
-def cases_asking(known: Knowledge, relation: str, row: Row) -> Iterator[Case]:
-    """The cases of all rewrites in which the row is what `relation` was asked for."""
+def _by_what_it_holds_back(
+    known: Knowledge, full: str, member: str, relation: str, row: Row, trials: int, seed: int
+) -> CaseVerdict:
+    """The law of a relation that rewrites ask not to hold: on this row one of them would be wrong."""
+    tried: dict[str, None] = {}
+    drawn = 0
+    for case in cases_asking(known, relation, row, held_back=True):
+        tried[case.rule] = None
+        ran = run_trials(plan_case(case, known), accepted=trials, seed=seed)
+        drawn += ran.drawn
+        if ran.refutation is not None:
+            detail = f"without it {case.label} is wrong: {ran.refutation.reason}"
+            return CaseVerdict(full, member, "", "tested", detail, trials=ran.accepted + 1, drawn=drawn)
+    if not tried:
+        return CaseVerdict(full, member, "", "unknown", f"no rewrite asks for `{relation}` of it")
+    detail = f"without it {', '.join(tried)} showed no difference"
+    return CaseVerdict(full, member, "", "unknown", detail, drawn=drawn)
+
+
+def cases_asking(known: Knowledge, relation: str, row: Row, held_back: bool = False) -> Iterator[Case]:
+    """The cases of all rewrites in which the row is what `relation` was asked for; if `held_back`, those that would be
+    there if `not relation(...)` was not asked."""
     for entry in known.program.rewrites.values():
-        calls = [c for c in entry.statement.when if isinstance(c, ast.Call) and c.head == ast.Name(relation)]
-        if calls:
-            for case in cases_of(known, entry):
-                if any(_asks(known, call, case, row) for call in calls):
-                    yield case
+        statement = entry.statement
+        asked = {c: c.operand if isinstance(c, ast.Unary) and c.op == "not" else None for c in statement.when}
+        candidates = [inner if held_back else c for c, inner in asked.items() if (inner is not None) == held_back]
+        calls = [c for c in candidates if isinstance(c, ast.Call) and c.head == ast.Name(relation)]
+        if not calls:
+            continue
+        if held_back:
+            statement = replace(statement, when=tuple(c for c, inner in asked.items() if inner not in calls))
+        for case in cases_of(known, entry, statement):
+            if any(_asks(known, call, case, row) for call in calls):
+                yield case
 
 
 def _asks(known: Knowledge, call: ast.Call, case: Case, row: Row) -> bool:

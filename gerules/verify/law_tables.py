@@ -15,6 +15,7 @@ from gerules.dsl import ast
 from gerules.dsl.lets import walk
 from gerules.policy import Cell, Policy, Row
 from gerules.policy.model import INT, Relation
+from gerules.policy.tables import rows_of_file
 
 PLAIN: Mapping[str, tuple[Cell, ...]] = {"op": ("Foo",), "node": ("n",), "engine": ("Npu", "Cpu"), "dtype": ("f32",)}
 TEXTS: tuple[Cell, ...] = ("x", "y")
@@ -58,9 +59,34 @@ class Chase:
         self.conditions(statement.when, {}, DEPTH)
 
     def conditions(self, when: Sequence[ast.Expr], env: dict[str, Cell], depth: int) -> None:
-        # Equalities with a word first: they say what variables stand for.
-        for condition in sorted(when, key=lambda c: 0 if isinstance(c, ast.Compare) and c.op == "==" else 1):
+        # What a file has first, then equalities with a word: they say what variables stand for.
+        def order(condition: ast.Expr) -> int:
+            if self.listed(condition):
+                return 0
+            return 1 if isinstance(condition, ast.Compare) and condition.op == "==" else 2
+
+        for condition in sorted(when, key=order):
             self.condition(condition, env, depth)
+
+    def listed(self, condition: ast.Expr) -> Sequence[Row]:
+        """The rows that a file has of the table that a condition asks."""
+        if not isinstance(condition, ast.Call) or not isinstance(condition.head, ast.Name):
+            return ()
+        table = self.policy.program.tables.get(condition.head.id)
+        return () if table is None else rows_of_file(table)
+
+    def taken(self, call: ast.Call, rows: Sequence[Row], env: dict[str, Cell], depth: int) -> None:
+        """Lets a condition hold by one of the rows that a file has."""
+        fitting = [
+            r for r in rows if all(self.literal(o, env) in (None, c) for o, c in zip(call.operands, r, strict=False))
+        ]
+        if not fitting:
+            return
+        for operand, cell in zip(call.operands, self.source.choice(fitting), strict=False):
+            if isinstance(operand, ast.Name) and operand.id != "_":
+                env[operand.id] = cell
+            elif isinstance(operand, ast.Call):
+                self.row(operand, cell, env, depth)
 
     def condition(self, condition: ast.Expr, env: dict[str, Cell], depth: int) -> None:
         # As deep as facts lie below facts, and those are bounded.
@@ -69,6 +95,8 @@ class Chase:
                 self.condition(self.source.choice(operands), env, depth)
             case ast.Logical(operands=operands):
                 self.conditions(operands, env, depth)
+            case ast.Call() if rows := self.listed(condition):
+                self.taken(condition, rows, env, depth)
             case ast.Call():
                 self.row(condition, None, env, depth)
             case ast.Compare(op=op, left=left, right=right) if op != "in":
@@ -77,12 +105,14 @@ class Chase:
                 wanted = self.literal(right, env) if op == "==" else None
                 if isinstance(left, ast.Name) and wanted is not None:
                     env.setdefault(left.id, wanted)
+                made: Cell | None = None
                 for call in (n for n in walk(left) if isinstance(n, ast.Call)):
                     made = self.row(call, wanted if call is left else None, env, depth)
                     if op == "==" and call is left and isinstance(right, ast.Name):
                         env.setdefault(right.id, made)
+                equal = made if op == "==" and isinstance(left, ast.Call) else None
                 for call in (n for n in walk(right) if isinstance(n, ast.Call)):
-                    self.row(call, None, env, depth)
+                    self.row(call, equal if call is right else None, env, depth)
 
     def literal(self, expr: ast.Expr, env: Mapping[str, Cell]) -> Cell | None:
         if isinstance(expr, (ast.Text, ast.Number)):
