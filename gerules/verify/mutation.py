@@ -9,7 +9,7 @@ check that is missing, or a condition that does nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -104,17 +104,17 @@ def run_mutation(
     untried = _untried(cases, known)
     if untried:
         return MutationResult(entry.full, (), untried)
-    for case, share in _first(_in_order(cases, frozenset(), effort.members), None, effort):
+    for case, share in _first(_in_order(cases, {}, effort.members), None, effort):
         refuted, how = _tried(case, known, share, effort)
         if refuted is not None:
             message = f"{entry.full} itself is refuted by {how}: {refuted.reason}"
             hint = "`gerules verify` shows the instance; mutants are judged of rules that hold"
             raise GerulesError(Diagnostic("GR589", message, span=entry.statement.span, hint=hint))
-    labels = frozenset(case.label for case in cases)
+    own = {case.label: case for case in cases}
     found: list[MutantVerdict] = []
     for mutant in mutants(entry, known, words):
         started = time.process_time()
-        fate, how = _fate(known, entry, mutant, labels, effort)
+        fate, how = _fate(known, entry, mutant, own, effort)
         found.append(MutantVerdict(mutant, fate, how, time.process_time() - started))
     return MutationResult(entry.full, tuple(found))
 
@@ -132,20 +132,21 @@ def _untried(cases: Sequence[Case], known: Knowledge) -> str:
 
 
 def _fate(
-    known: Knowledge, entry: Entry[ast.Rewrite], mutant: Mutant, labels: frozenset[str], effort: Effort
+    known: Knowledge, entry: Entry[ast.Rewrite], mutant: Mutant, own: Mapping[str, Case], effort: Effort
 ) -> tuple[Fate, str]:
     try:
-        cases = _in_order(list(cases_of(known, entry, mutant.statement)), labels, effort.members)
+        every = list(cases_of(known, entry, mutant.statement))
     except GerulesError as fault:
         return "survivor", fault.diagnostics[0].message
+    cases = _in_order([c for c in every if not _unchanged(c, own.get(c.label))], own, effort.members)
     if not cases:
-        return "survivor", "it stands for no operator"
+        return "survivor", "it says the same of the same operators" if every else "it stands for no operator"
     said: dict[str, int] = {}
     for case, share in _first(cases, mutant.lost, effort):
         refuted, why = _tried(case, known, share, effort)
         if refuted is not None:
             return "killed", why
-    proved = proof_of(cases, known, mutant.lost) if effort.prover else ""
+    proved = proof_of(cases, known, mutant.lost, own) if effort.prover else ""
     if proved:
         return "equivalent", proved
     for case, share in _then(cases, mutant.lost, effort):
@@ -156,10 +157,15 @@ def _fate(
     return "survivor", max(said, key=lambda s: (said[s], s)) if said else "no instance can be drawn"
 
 
-def _in_order(cases: Sequence[Case], labels: frozenset[str], members: int) -> list[Case]:
+def _unchanged(case: Case, own: Case | None) -> bool:
+    """Whether a case of a mutant is one of the rule."""
+    return own is not None and (case.left, case.right, {*case.when}) == (own.left, own.right, {*own.when})
+
+
+def _in_order(cases: Sequence[Case], own: Mapping[str, Case], members: int) -> list[Case]:
     """The cases that the rule itself does not have first; of the others some from all over the class, then the rest."""
-    new = [c for c in cases if c.label not in labels]
-    old = [c for c in cases if c.label in labels]
+    new = [c for c in cases if c.label not in own]
+    old = [c for c in cases if c.label in own]
     step = max(1, len(old) // members)
     chosen = old[::step]
     return [*new, *chosen, *(c for c in old if not any(c is d for d in chosen))]
@@ -228,37 +234,72 @@ def _tried(case: Case, known: Knowledge, share: float, effort: Effort) -> tuple[
 # -------------------------------------------------------------------------------------------------------------- proof
 
 
-def proof_of(cases: Sequence[Case], known: Knowledge, lost: ast.Expr | None) -> str:
+def proof_of(
+    cases: Sequence[Case], known: Knowledge, lost: ast.Expr | None, own: Mapping[str, Case] | None = None
+) -> str:
     """Why the mutant is no mistake, by proof; empty where nothing proves it.
 
-    Where the lost condition follows from the others, no instance satisfies these and not that one: the prover finds the
-    case vacuous. Else every case of the mutant has to be proved right.
+    Each of its cases has to be proved right, or to be the rule's (`own`, by label) said otherwise, or to apply to
+    nothing. Where a condition is lost, what it keeps out is enough: where that is nothing, it follows from the others.
     """
     from gerules.verify import prove
 
     if not prove.available():
         return ""
-    if lost is not None and all(_vacuous(_aimed(case, lost), known) for case in cases):
-        return "what is lost follows from the other conditions"
     scopes: dict[str, None] = {}
     for case in cases:
-        proof = _prove(case, known)
-        if proof.status not in ("proved", "proved bounded"):
+        rule = (own or {}).get(case.label)
+        found = _vacuous_or_proved(_aimed(case, lost), known, rule) if lost is not None else ""
+        found = found or _vacuous_or_proved(case, known, rule)
+        if not found and rule is not None:
+            found = _alike(case, rule, known)
+        if not found:
             return ""
-        scopes[f"{proof.status}: {proof.scope}"] = None
+        scopes[found] = None
+    if lost is not None and [*scopes] == [NOTHING]:
+        return "what is lost follows from the other conditions"
     return "; ".join(scopes)
 
 
-def _vacuous(case: Case, known: Knowledge) -> bool:
+NOTHING = "it applies to nothing"
+
+
+def _vacuous_or_proved(case: Case, known: Knowledge, rule: Case | None) -> str:
+    """What is proved of a case alone. That there is no instance is believed only where the prover can find instances of
+    the rule."""
     proof = _prove(case, known)
+    if proof.status in ("proved", "proved bounded"):
+        return f"{proof.status}: {proof.scope}"
+    if _vacuous(proof) and rule is not None and not _vacuous(_prove(rule, known)):
+        return NOTHING
+    return ""
+
+
+def _vacuous(proof: Proof) -> bool:
     return proof.status == "unknown" and proof.reason.startswith("vacuous")
 
 
-def _prove(case: Case, known: Knowledge) -> Proof:
-    """A mutant may say what no rule should (a step of 0): a prover that trips over it proves nothing."""
+def _alike(case: Case, rule: Case, known: Knowledge) -> str:
+    """Whether one side of a case is another way to say what that side of the rule says. The rule is taken for right."""
+    if {*case.when} != {*rule.when}:
+        return ""
+    if case.left == rule.left:
+        proof = _prove(rule, known, case.right)
+        side = "right"
+    elif case.right == rule.right:
+        proof = _prove(replace(case, right=rule.left), known)
+        side = "left"
+    else:
+        return ""
+    return f"its {side} side is the rule's, {proof.status}: {proof.scope}" if proof.scope else ""
+
+
+def _prove(case: Case, known: Knowledge, right: ast.Expr | None = None) -> Proof:
+    """The proof of a case, or that `right` is its right side. A mutant may say what no rule should (a step of 0): a
+    prover that trips over it proves nothing."""
     from gerules.verify import prove
 
     try:
-        return prove.prove(case, known)
+        return prove.prove(case, known) if right is None else prove.prove_alike(case, right, known)
     except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError, AttributeError) as fault:
         return Proof("unknown", reason=f"{type(fault).__name__}: {fault}")

@@ -83,7 +83,7 @@ def apply(app: Application, known: Knowledge) -> Tensor | Node:
         try:
             return found(app)
         except Beyond as why:
-            if why.__class__ is not Beyond or not app.signature.attributes:
+            if why.__class__ is not Beyond:
                 raise
             return opaque(app, known, why)
     if definition.key in elementwise_keys(ById(known)) or works.shares(app, elementwise_keys(ById(known))):

@@ -229,7 +229,10 @@ class Writing:
         values = [self.value(c) for c in children]
         if work_name(element) in COMMUTATIVE:
             values.sort(key=_shape)
-        return work_of(work_name(element))(self.kind, *values)
+        try:
+            return work_of(work_name(element))(self.kind, *values)
+        except Unwritten:  # any value then, the same for the same work on the same elements
+            return z3.Const(f"work {len(self.seen)}", self.sort)
 
     def premise(self, condition: z3.BoolRef) -> Term | None:
         """An order or equation of elements as one of values; None where the condition is about something else."""
@@ -317,7 +320,7 @@ def ends_of(element: Term) -> set[str]:
 
 def _is_open(value: Term) -> bool:
     """Whether a value may be any: an element of a tensor, or what a constant of the rule holds."""
-    return bool(z3.is_const(value) and value.decl().kind() == z3.Z3_OP_UNINTERPRETED)
+    return bool(z3.is_const(value) and value.decl().name().startswith("value "))
 
 
 def elements_of(condition: Term) -> set[int]:

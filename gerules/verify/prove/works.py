@@ -70,8 +70,7 @@ def work_of(domain: str, op: str, since: int) -> Work | None:
 def label(app: Application) -> str:
     """The work of an application with the attributes that are read: equal ones do the same to equal operands."""
     definition = app.signature.newest
-    since = definition.since
-    work = work_of(definition.domain, definition.name, int(since)) if since.isdigit() else None
+    work = _of(definition)
     if work is None or app.world.known is None:
         return app.label()
     given = []
@@ -91,6 +90,27 @@ def label(app: Application) -> str:
         given.append(f"{RESULTS}={_text(app.attributes.get(RESULTS, 1))}")
     found = ",".join(given)
     return f"{head}{work.name}:{_moved(definition, app.world.known)}" + (f"({found})" if found else "")
+
+
+def _of(definition: OperatorDef) -> Work | None:
+    since = definition.since
+    return work_of(definition.domain, definition.name, int(since)) if since.isdigit() else None
+
+
+def told(app: Application, attribute: str) -> bool:
+    """Whether an attribute has a say in what an operator computes, as far as its kernel tells."""
+    work = _of(app.signature.newest)
+    return work is None or work.told(attribute)
+
+
+def shares(app: Application, keys: frozenset[str]) -> bool:
+    """Whether another version of the operator, one of these, has the same work."""
+    work, known = _of(app.signature.newest), app.world.known
+    if work is None or known is None:
+        return False
+    name = app.signature.definition.name
+    others = (known.program.definition(k) for k in sorted(keys) if k.partition("@")[0] == name)
+    return any((other := _of(d)) is not None and other.name == work.name for d in others)
 
 
 def _text(value: object) -> str:
