@@ -70,10 +70,7 @@ def pending_rule(program: Program, rule: Entry[ast.Rewrite]) -> Diagnostic | Non
     for node in walk(rule.statement):
         if isinstance(node, ast.Symbol) and program.scope.is_foreign(node, rule.file):
             message = f"{rule.full} speaks of {node}, and only `diff` and `recover` load that registry"
-            hint = (
-                "the rule is left out; for `rewrite`, declare its operators with `op` in the place of the `opset` line"
-            )
-            return Diagnostic("GR193", message, node.span, hint=hint)
+            return Diagnostic("GR193", message, node.span, hint="the rule is left out")
         if isinstance(node, ast.Call) and isinstance(node.head, ast.Name):
             table = program.tables.get(node.head.id)
             found = pending_table(table) if table is not None else None
