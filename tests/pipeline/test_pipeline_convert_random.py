@@ -16,19 +16,30 @@ from gerules.errors import Refused
 from gerules.pipeline.converting import convert_bytes
 
 OPSETS = (7, 8, 9, 10, 11, 12, 13, 15, 17, 18, 19, 21, 23, 26)
-OPERATORS = ("ReduceMean", "ReduceSum", "Squeeze", "Unsqueeze", "Softmax", "Clip", "Slice", "Split")
+REDUCTIONS = (
+    "ReduceMean",
+    "ReduceSum",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+)
+ALONG = ("Softmax", "LogSoftmax", "Hardmax", "Flatten")
+"""Operators with an axis and nothing else."""
+OPERATORS = (*REDUCTIONS, *ALONG, "Squeeze", "Unsqueeze", "Clip", "Slice", "Split", "Pad")
+MODES = ("constant", "reflect", "edge")
 SHAPE = (2, 3, 4)
 
 
 def node(draw: st.DrawFn, opset: int) -> tuple[onnx.NodeProto, dict[str, np.ndarray]]:
     """A node over `x` with constant operands, as its operator is at the opset."""
     axis = draw(st.integers(-3 if opset >= 11 else 0, 2))
-    operator = draw(
-        st.sampled_from(("ReduceMean", "ReduceSum", "Squeeze", "Unsqueeze", "Softmax", "Clip", "Slice", "Split"))
-    )
+    operator = draw(st.sampled_from(OPERATORS))
     name: dict[str, Any] = {"name": "n"}
     ints = {"c": np.array([axis])}
-    if operator in ("ReduceMean", "ReduceSum"):
+    if operator in REDUCTIONS:
         keep = {"keepdims": draw(st.integers(0, 1))}
         if opset >= (13 if operator == "ReduceSum" else 18):
             return helper.make_node(operator, ["x", "c"], ["y"], **name, **keep), ints
@@ -38,13 +49,18 @@ def node(draw: st.DrawFn, opset: int) -> tuple[onnx.NodeProto, dict[str, np.ndar
         if opset >= 13:
             return helper.make_node(operator, [source, "c"], ["y"], **name), ints
         return helper.make_node(operator, [source], ["y"], axes=[axis], **name), {}
-    if operator == "Softmax":
+    if operator in ALONG:
         return helper.make_node(operator, ["x"], ["y"], axis=axis, **name), {}
     if operator == "Clip":
         low, high = np.float32(-0.5), np.float32(draw(st.floats(0, 2, width=16)))
         if opset >= 11:
             return helper.make_node(operator, ["x", "l", "h"], ["y"], **name), {"l": np.array(low), "h": np.array(high)}
         return helper.make_node(operator, ["x"], ["y"], min=float(low), max=float(high), **name), {}
+    if operator == "Pad":
+        pads, mode = draw(st.lists(st.integers(0, 1), min_size=6, max_size=6)), draw(st.sampled_from(MODES))
+        if opset >= 11:
+            return helper.make_node(operator, ["x", "p"], ["y"], mode=mode, **name), {"p": np.array(pads)}
+        return helper.make_node(operator, ["x"], ["y"], pads=pads, mode=mode, **name), {}
     start, end = draw(st.integers(-2, 1)), draw(st.integers(2, 9))
     if operator == "Slice":
         if opset >= 10:
@@ -71,7 +87,7 @@ def models(draw: st.DrawFn) -> tuple[onnx.ModelProto, int]:
     return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)]), other
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(models())
 def test_there_and_back_again(drawn: tuple[onnx.ModelProto, int]) -> None:
     model, other = drawn
