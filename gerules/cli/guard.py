@@ -12,15 +12,18 @@ from typing import Any
 
 import click
 
-from gerules.errors import Diagnostic, Exit, GerulesError
+from gerules.errors import Diagnostic, Exit, GerulesError, UsageFault
 
 INTERRUPTED = 130
+FORMS = {"as_json": "--json", "as_csv": "--csv", "github": "--github"}
+"""In which form a report is printed, by flag."""
 
 
 def run_guarded(job: Callable[[], int], flags: Mapping[str, Any]) -> None:
     """Runs a command and ends the process with its status. No traceback is shown for a user's mistake; one of gerules
     itself goes to a file (or to the terminal with `--debug`)."""
     try:
+        _one_form(flags)
         status = job()
     except GerulesError as error:
         _say(error.diagnostics, flags)
@@ -40,6 +43,14 @@ def run_guarded(job: Callable[[], int], flags: Mapping[str, Any]) -> None:
         _say([_internal(error, bool(flags.get("debug")))], flags)
         status = int(Exit.INTERNAL)
     raise click.exceptions.Exit(status)
+
+
+def _one_form(flags: Mapping[str, Any]) -> None:
+    """Raises UsageFault (GR708) where a report is asked for in two forms."""
+    asked = [flag for name, flag in FORMS.items() if flags.get(name)]
+    if len(asked) > 1:
+        hint = f"leave out {asked[0]} or {asked[1]}"
+        raise UsageFault(Diagnostic("GR708", f"{' and '.join(asked)} do not go together", hint=hint))
 
 
 def _internal(error: Exception, debug: bool) -> Diagnostic:

@@ -181,6 +181,7 @@ def test_mutation(tmp_path: Path) -> None:
         (("{rules}", "--seconds", "nan"), "GR706: --seconds nan: this is no time"),
         (("{rules}", "--mutate", "--junit", "x.xml"), "GR708: --mutate knows no --junit"),
         (("{rules}", "--replay", "x.json"), "GR708: --replay knows no PATH"),
+        (("{rules}", "--github", "--json"), "--json and --github do not go together"),
         (("{rules}", "--trials", "0"), "Invalid value for '--trials'"),
     ],
 )
