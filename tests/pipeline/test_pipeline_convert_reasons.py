@@ -16,7 +16,20 @@ def model(opset: int, graph: str) -> bytes:
     return onnx.parser.parse_model(text).SerializeToString()
 
 
+STEP = "body = b (float[2] g, float[2] e) => (float[2] t, float[2] o) { t = Add(g, e) o = Identity(t) }"
+RESULTS = "(float[2] h, float[2, 3] x) => (float[2] y, float[3, 2] s)"
+SCANNED = f"{RESULTS} {{ y, s = Scan <num_scan_inputs = 1, %s, {STEP}> (h, x) }}"
 REASONS = (
+    (
+        8,
+        9,
+        "(int64[B] l, float[B, 2] h, float[B, 3, 2] x) => (float[B, 2] y, float[B, 3, 2] s) "
+        f"{{ y, s = Scan <num_scan_inputs = 1, {STEP}> (l, h, x) }}",
+        "scans sequences of different lengths (l, its sequence_lens)",
+    ),
+    (9, 8, SCANNED % "scan_input_axes = [1]", "scans along axes [1]"),
+    (9, 8, SCANNED % "scan_output_axes = [1]", "collects its results along axes [1]"),
+    (9, 8, SCANNED % "scan_output_directions = [1]", "puts results in front"),
     (10, 28, "(float[N] x, float[N] y) => (float[N] z) { z = Mod(x, y) }", "rule mod_28_whole would do, if `x"),
     (12, 11, "(float[N] x) => (float[N] z) { z = Celu <alpha = -1.0> (x) }", "rule celu would do"),
     (
