@@ -79,6 +79,7 @@ def apply(app: Application, known: Knowledge) -> Tensor | Node:
     """The result of an application. Raises Beyond, Skip or Invalid."""
     definition = app.signature.definition
     found = MEANINGS.get((definition.domain, definition.name))
+    works.admit_words(app)
     if found is not None:
         try:
             return found(app)
@@ -205,7 +206,7 @@ def opaque(app: Application, known: Knowledge, why: Beyond | None = None) -> Ten
 
     world = app.world
     world.uneven = True
-    works.admit(app)
+    works.admit_signs(app)
     label = works.label(app)
     operands = app.operands
     while operands and isinstance(operands[-1], Absent):

@@ -154,21 +154,27 @@ def _said(definition: OperatorDef) -> object:
     return unsigned(*at), later_words(*at), work.name if work is not None else definition.key
 
 
-def admit(app: Application) -> None:
-    """What a version does not admit yet: negative axes and indices, words that came later. Of the left side it is
-    premised, of the right side it has to be shown."""
+def admit_signs(app: Application) -> None:
+    """Negative axes and indices that a version does not admit yet. Of the left side it is premised that there are none,
+    of the right side it has to be shown."""
     definition = app.signature.newest
     if not definition.since.isdigit():
         return
-    at = definition.domain, definition.name, int(definition.since)
-    names, places = unsigned(*at)
+    names, places = unsigned(definition.domain, definition.name, int(definition.since))
     for name, least in names.items():
         _at_least(app, app.attributes.get(name), least, name)
     for place in places:
         operand = app.optional(place)
         if operand is not None:
             _at_least(app, operand if operand.contents is None else operand.contents, 0, f"operand {place}")
-    for name, words in later_words(*at).items():
+
+
+def admit_words(app: Application) -> None:
+    """Words that came later: as with signs."""
+    definition = app.signature.newest
+    if not definition.since.isdigit():
+        return
+    for name, words in later_words(definition.domain, definition.name, int(definition.since)).items():
         value = app.attributes.get(name)
         if isinstance(value, Hole) and not value.decided:
             if app.world.right and not any(v is value and words <= w for v, w in app.world.words):
