@@ -326,14 +326,16 @@ class Drawer:
         return state.sizes[text]
 
     def sampled_contents(self, state: State, index: int, dtype: str) -> np.ndarray | None:
-        """What the sample that a step begins from has as contents of this operand."""
+        """What the sample that a step begins from has as contents of this operand, or others of their shape."""
         found = self.sampled(state, index)
         if found is None or not isinstance(found[1], int) or found[1] not in found[0].contents:
             return None
         contents = found[0].contents[found[1]]
         if isinstance(contents, tuple):
             contents = tuple(self.sized(state, v) if isinstance(v, Dim) else v for v in contents)
-        return self.as_array(contents, dtype)
+        made = self.as_array(contents, dtype)
+        # Numbers of a list say how much there is of something; elements may be any.
+        return self.array(state, dtype, made.shape) if dtype[0] in "fb" and state.source.below(2) else made
 
     @staticmethod
     def sized(state: State, dim: Dim) -> int:

@@ -105,6 +105,10 @@ def _sample(call: ast.Call, typed: Mapping[str, tuple[Dim, ...]], context: Conte
         match operand:
             case ast.Typed(name=name) | ast.Name(id=name) if name in typed:
                 shapes[place] = typed[name]
+            case ast.Call(head=ast.Name(id="splat"), operands=(_, ast.ListExpr(items=dims), *_)):
+                shape = _shape(dims, context)
+                if shape is not None:
+                    shapes[place] = shape
             case ast.Call(head=ast.Name(id="const" | "dims"), operands=(first, *_)):
                 try:
                     contents[place] = compile_expr(first, context)({})
