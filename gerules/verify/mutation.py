@@ -20,6 +20,7 @@ from gerules.egraph.program import Knowledge
 from gerules.errors import Diagnostic, GerulesError
 from gerules.verify.case import Case, cases_of
 from gerules.verify.mutate import Mutant, mutants
+from gerules.verify.narrowing import follows
 from gerules.verify.outcome import Refutation
 from gerules.verify.pinned import pinned_plans
 from gerules.verify.trials import plan_case, run_trials
@@ -249,7 +250,11 @@ def proof_of(
     scopes: dict[str, None] = {}
     for case in cases:
         rule = (own or {}).get(case.label)
-        found = _vacuous_or_proved(_aimed(case, lost), known, rule) if lost is not None else ""
+        found = ""
+        if lost is not None:
+            if follows(case, lost, opposite(lost), lambda part: _prove(part, known)):
+                found = NOTHING
+            found = found or _vacuous_or_proved(_aimed(case, lost), known, rule)
         found = found or _vacuous_or_proved(case, known, rule)
         if not found and rule is not None:
             found = _alike(case, rule, known)

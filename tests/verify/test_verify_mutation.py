@@ -13,6 +13,7 @@ from gerules.registry import onnx_registry
 from gerules.static import known_functions
 from gerules.verify.case import cases_of
 from gerules.verify.mutation import Effort, MutationResult, opposite, run_mutation, score
+from gerules.verify.narrowing import narrowed
 from gerules.verify.pinned import pinned_plans, pins_of
 from gerules.verify.trials import plan_case, run_trials
 
@@ -111,3 +112,24 @@ def test_opposites(tmp_path: Path) -> None:
         "x.dtype in {f16}",
         "not x.dtype in {f32}",
     ]
+
+
+def test_a_condition_that_follows_within_one_operator_is_equivalent(tmp_path: Path) -> None:
+    """Of `Expand(x, _) as e` alone it is seen that `e` has no lower rank; the whole has too many structures."""
+    text = (
+        "rewrite a[f in Idempotent]: f(Expand(x, _) as e, const(a), keepdims=1) as y"
+        " => Expand(f(x, const(a), keepdims=1), dims(y.shape))"
+        " when x.rank == e.rank, a.size >= 1, all(e.shape[a] >= 1)"
+    )
+    result = _mutated(tmp_path, text, Effort(trials=30, draws=400))
+    (wider,) = [v for v in result.verdicts if v.mutant.what == "`x.rank >= e.rank` for `x.rank == e.rank`"]
+    assert wider.fate == "equivalent"
+    (dropped,) = [v for v in result.verdicts if v.mutant.what == "without `x.rank == e.rank`"]
+    assert dropped.fate == "killed"
+
+
+def test_what_holds_of_one_operand_is_not_taken_to_hold_of_all(shipped: Knowledge) -> None:
+    (case,) = cases_of(shipped, shipped.program.rewrites["broadcast/implicit.sink_concat"])
+    assert narrowed(case, case.when[0]) is None
+    (case,) = cases_of(shipped, shipped.program.rewrites["broadcast/implicit.sink_transpose"])
+    assert narrowed(case, case.when[0]) is not None

@@ -125,7 +125,7 @@ def form(case: Case, known: Knowledge) -> object:
             params.append((name, str((work, inputs, outputs, columns))))
         else:
             params.append((name, definition.key))
-    return case.rule, case.direction, case.statement, tuple(params)
+    return case.rule, case.direction, case.left, case.right, case.when, case.exactness, tuple(params)
 
 
 def work_of(definition: OperatorDef, known: Knowledge) -> str | None:
