@@ -28,16 +28,17 @@ from gerules.verify.prove.world import (
 )
 
 FREELY = 2
-"""Up to this rank axes are tried in every order and with every sign; at the next one in every order, or all from the
-end; beyond it in order, all from one end."""
+"""Up to this rank axes are tried in every order and with every sign; at the next one in order, backwards and turned;
+beyond it in order, all from one end."""
 
 
 def axis_lists(rank: int, negative: bool) -> tuple[tuple[int, ...], ...]:
     """Lists of distinct axes, as rules may have them."""
     if rank == FREELY + 1:
-        every = [order for count in range(rank + 1) for order in permutations(range(rank), count)]
+        whole = tuple(range(rank))
+        every = [*subsets(rank), *(axes[::-1] for axes in subsets(rank)), (*whole[1:], 0)]
         if negative:
-            every += [tuple(a - rank for a in axes) for axes in subsets(rank)]
+            every.append(tuple(range(-rank, 0)))
         return tuple(dict.fromkeys(every))
     if rank > FREELY:
         found = list(subsets(rank))

@@ -19,6 +19,7 @@ class Memory:
         """Proofs by the form of a case, which members of a class may share."""
         self._variables: dict[int, tuple[z3.ExprRef, frozenset[int], tuple[int, ...]]] = {}
         self._constants: dict[int, z3.ExprRef] = {}
+        self._simplified: dict[int, tuple[z3.ExprRef, z3.ExprRef]] = {}
 
     def variables(self, term: z3.ExprRef) -> frozenset[int]:
         """The numbers of the constants in a term; functions of elements count as what they are applied to."""
@@ -49,6 +50,12 @@ class Memory:
         result = (term, frozenset(found), tuple(found))
         self._variables[term.get_id()] = result
         return result
+
+    def simplified(self, term: z3.ExprRef) -> z3.ExprRef:
+        known = self._simplified.get(term.get_id())
+        if known is None:
+            known = self._simplified[term.get_id()] = (term, z3.simplify(term))
+        return known[1]
 
     def named(self, number: int) -> z3.ExprRef:
         return self._constants[number]
@@ -114,7 +121,11 @@ class Premises:
 
     def normal(self, term: z3.ExprRef) -> z3.ExprRef:
         """A term with the equations put in, simplified."""
-        return z3.simplify(z3.substitute(term, *self.pairs) if self.pairs else term)
+        if not self.pairs:
+            return self.memory.simplified(term)
+        met = self.memory.variables(term)
+        pairs = [pair for pair in self.pairs if pair[0].get_id() in met]
+        return self.memory.simplified(z3.substitute(term, *pairs) if pairs else term)
 
     def proves(self, goal: Bool, given: Sequence[Bool] = ()) -> bool:
         """Whether the goal follows. False where it does not, or z3 gives up."""
