@@ -428,13 +428,18 @@ def held(world: World, outcome: Outcome) -> None:
 
 
 def told_small(known: Premises, extent: z3.ArithRef) -> bool:
-    """Whether what is known says of a size that it is 0 or 1."""
+    """Whether what is known says of a size that it is 0 or 1, be it as one of several ways out (`n <= 1 or i == 0`)."""
     value = known.normal(extent)
     if z3.is_int_value(value):
         return bool(value.as_long() <= 1)
-    for atom in known.rest:
-        if z3.is_le(atom) and atom.arg(0).eq(value) and z3.is_int_value(atom.arg(1)):
-            return bool(atom.arg(1).as_long() <= 1)
+    waiting: list[z3.ExprRef] = list(known.rest)
+    while waiting:
+        node = waiting.pop()
+        if (z3.is_le(node) or z3.is_eq(node)) and any(c.eq(value) for c in node.children()):
+            if any(z3.is_int_value(c) and c.as_long() <= 1 for c in node.children()):
+                return True
+        elif node.sort() == z3.BoolSort():
+            waiting += node.children()
     return False
 
 
