@@ -19,10 +19,9 @@ from gerules.registry import onnx_registry
 from gerules.simulate import NodeFault, SimulationFault
 from gerules.static import Context, known_functions
 from gerules.verify.prove import access_parts, access_sums, access_values, access_views
-from gerules.verify.prove.world import Invalid
 from gerules.verify.prove.solve import Memory
 from gerules.verify.prove.terms import Reader
-from gerules.verify.prove.world import NUMBER, Chooser, Node, Skip, Tensor, World
+from gerules.verify.prove.world import NUMBER, Chooser, Invalid, Node, Skip, Tensor, World
 from gerules.verify.terms import Evaluation, evaluate_term
 
 LOADED = (access_parts, access_sums, access_values, access_views)
@@ -92,7 +91,9 @@ class Meaning:
             return float(self.arrays[name.removesuffix(".flat")].reshape(-1)[arguments[0].as_long()])
         if name in self.arrays:
             return float(self.arrays[name][tuple(a.as_long() for a in arguments)])
-        return float(FUNCTIONS[name.partition(" of ")[0].partition("(")[0].partition("@")[0]](*map(self.value, arguments)))
+        return float(
+            FUNCTIONS[name.partition(" of ")[0].partition("(")[0].partition("@")[0]](*map(self.value, arguments))
+        )
 
 
 WORK = {
