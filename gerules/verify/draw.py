@@ -19,6 +19,7 @@ from gerules.graph.dims import Dim
 from gerules.registry.definition import Operand
 from gerules.simulate import NodeFault, SimulationFault
 from gerules.static import Bind, Context, NodeView, Step, Test, Unknown, compile_expr, solve_steps
+from gerules.static.context import DTYPES
 from gerules.verify.compute import LARGEST, NO_TABLE, TooLarge, compute, far, inadmissible, measure, view
 from gerules.verify.hints import FIRST, Guide, Hint
 from gerules.verify.layout import (
@@ -403,6 +404,11 @@ class Drawer:
         """A value of an attribute: what a hint says, else its default as often as not."""
         source, attribute, kind = state.source, step.attribute, step.kind
         if kind == "dtype" and step.column in state.layout.column_class:
+            # A type that need not be given is tied to others by conditions alone, not by its class.
+            hinted = None if attribute.required else self.hint(state, index, "content")
+            told = None if hinted is None else state.propose.hinted(*hinted, kind)
+            if isinstance(told, str) and told in DTYPES:
+                return told
             if not attribute.required and source.below(2) == 0:
                 return default_value(kind, attribute)
             return state.dtypes[state.layout.column_class[step.column]]
