@@ -16,7 +16,7 @@ from gerules.dsl.program import Entry, Program
 from gerules.egraph.program import Knowledge
 from gerules.errors import GerulesError
 from gerules.policy import Policy, Row
-from gerules.verify.law_tables import Chase, words_of
+from gerules.verify.law_tables import Chase, head_of, words_of
 from gerules.verify.source import stable_seed
 from gerules.verify.verdict import CaseVerdict
 
@@ -64,9 +64,9 @@ class _Tables:
         self.wanted: tuple[str, ...] = ()
         self.refuses: tuple[str, ...] = ()
         if isinstance(statement, ast.Fact):
-            self.wanted = (_head(statement.conclusions[0]),)
+            self.wanted = (head_of(statement.conclusions[0]),)
             facts = self.policy.facts
-            others = (e for e in facts if _head(e.statement.conclusions[0]) not in self.wanted)
+            others = (e for e in facts if head_of(e.statement.conclusions[0]) not in self.wanted)
             self.policy.__dict__["facts"] = (*others, self.entry)
         else:
             self.refuses = (self.entry.full,)
@@ -90,11 +90,6 @@ class _Tables:
             return any(r.rule == self.entry.full for r in answers.refusals)
         assert isinstance(self.entry.statement, ast.Fact)
         return any(_fits(self.entry.statement.conclusions[0], row) for row in answers.rows[self.wanted[0]])
-
-
-def _head(conclusion: ast.Expr) -> str:
-    call = conclusion.left if isinstance(conclusion, ast.Compare) else conclusion
-    return call.head.id if isinstance(call, ast.Call) and isinstance(call.head, ast.Name) else ""
 
 
 def _fits(conclusion: ast.Expr, row: Row) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gerules.dsl import ast
 from gerules.dsl.lets import walk
@@ -55,15 +56,30 @@ class Chase:
     source: random.Random
     rows: Rows = field(default_factory=dict)
 
+    @cached_property
+    def led(self) -> frozenset[ast.Expr]:
+        """The relations that facts conclude from what a file has, by name."""
+        found = {ast.Name(name) for name, table in self.policy.program.tables.items() if rows_of_file(table)}
+        files = frozenset(found)
+        count = -1
+        while count != len(found):
+            count = len(found)
+            for fact in (e.statement for e in self.policy.facts):
+                if any(isinstance(n, ast.Call) and n.head in found for c in fact.when for n in walk(c)):
+                    found.update(ast.Name(head_of(c)) for c in fact.conclusions)
+        return frozenset(found) - files
+
     def statement(self, statement: ast.Fact | ast.Refuse) -> None:
         self.conditions(statement.when, {}, DEPTH)
 
     def conditions(self, when: Sequence[ast.Expr], env: dict[str, Cell], depth: int) -> None:
-        # What a file has first, then equalities with a word: they say what variables stand for.
+        # What a file has first, itself or below a fact, then equalities with a word: they say what variables stand for.
         def order(condition: ast.Expr) -> int:
             if self.listed(condition):
                 return 0
-            return 1 if isinstance(condition, ast.Compare) and condition.op == "==" else 2
+            if isinstance(condition, ast.Call) and condition.head in self.led:
+                return 1
+            return 2 if isinstance(condition, ast.Compare) and condition.op == "==" else 3
 
         for condition in sorted(when, key=order):
             self.condition(condition, env, depth)
@@ -125,43 +141,57 @@ class Chase:
         relation = self.policy.relations.get(call.head.id)
         if relation is None:
             return ""
-        cells = [self.cell(relation, place, operand, env, depth) for place, operand in enumerate(call.operands)]
+        cells: list[Cell | None] = [self.cell(operand, env, depth) for operand in call.operands]
         if relation.function and len(cells) < len(relation.sorts):
-            key = tuple(cells)
-            known = self.rows.get(relation.name, {}).get(key)
-            if result is None:
-                result = known[-1] if known is not None else self.drawn(relation, len(cells))
             cells.append(result)
         facts = [f for f in self.policy.facts for c in f.statement.conclusions if _fits(c, relation, cells)]
         if facts and (not relation.table or self.source.random() < 0.5):
             if depth:
-                self.fact(self.source.choice(facts).statement, relation, cells, depth - 1)
-        elif relation.table:
-            row = tuple(cells)
-            self.rows.setdefault(relation.name, {})[row[:-1] if relation.function else row] = row
-        return cells[-1] if cells else ""
+                cells = self.fact(self.source.choice(facts).statement, relation, cells, depth - 1)
+            row = self.filled(relation, cells)
+        else:
+            row = self.filled(relation, self.there(relation, cells))
+            if relation.table:
+                self.rows.setdefault(relation.name, {})[row[:-1] if relation.function else row] = row
+        for operand, cell in zip(call.operands, row, strict=False):
+            if isinstance(operand, ast.Name) and operand.id != "_":
+                env.setdefault(operand.id, cell)
+        return row[-1] if row else ""
 
-    def fact(self, fact: ast.Fact, relation: Relation, cells: Sequence[Cell], depth: int) -> None:
+    def there(self, relation: Relation, cells: Sequence[Cell | None]) -> Sequence[Cell | None]:
+        """A row that is there already, where one agrees with all that is known of this one: always for a function of
+        what is known, else as often as not."""
+        rows = self.rows.get(relation.name, {})
+        if relation.function:
+            row = rows.get(tuple(c for c in cells[:-1] if c is not None))
+            if row is not None and cells[-1] is None:
+                return row
+        fitting = [r for r in rows.values() if all(c in (None, d) for c, d in zip(cells, r, strict=False))]
+        if None in cells and any(c is not None for c in cells) and fitting and self.source.random() < 0.5:
+            return self.source.choice(fitting)
+        return cells
+
+    def filled(self, relation: Relation, cells: Sequence[Cell | None]) -> Row:
+        """A row of which what is left open is drawn."""
+        return tuple(self.drawn(relation, place) if cell is None else cell for place, cell in enumerate(cells))
+
+    def fact(
+        self, fact: ast.Fact, relation: Relation, cells: Sequence[Cell | None], depth: int
+    ) -> list[Cell | None]:
+        """Makes the conditions of a fact hold; what is known by then of the row that it concludes."""
         conclusion = next(c for c in fact.conclusions if _fits(c, relation, cells))
         env: dict[str, Cell] = {}
-        for operand, cell in zip(_operands(conclusion), cells, strict=False):
-            if isinstance(operand, ast.Name):
+        pairs = list(zip(_operands(conclusion), cells, strict=False))
+        for operand, cell in pairs:
+            if isinstance(operand, ast.Name) and cell is not None:
                 env.setdefault(operand.id, cell)
         self.conditions(fact.when, env, depth)
+        told = [cell if cell is not None else self.literal(operand, env) for operand, cell in pairs]
+        return [*told, *cells[len(told) :]]
 
-    def cell(self, relation: Relation, place: int, operand: ast.Expr, env: dict[str, Cell], depth: int) -> Cell:
-        match operand:
-            case ast.Text(value=value) | ast.Number(value=value):
-                return value
-            case ast.Name(id="_"):
-                return self.drawn(relation, place)
-            case ast.Name(id=name):
-                if name not in env:
-                    env[name] = self.drawn(relation, place)
-                return env[name]
-            case ast.Call():
-                return self.row(operand, None, env, depth)
-        return self.drawn(relation, place)
+    def cell(self, operand: ast.Expr, env: dict[str, Cell], depth: int) -> Cell | None:
+        """What stands at a place of a row; None where that is open."""
+        return self.row(operand, None, env, depth) if isinstance(operand, ast.Call) else self.literal(operand, env)
 
     def drawn(self, relation: Relation, place: int) -> Cell:
         if relation.sorts[place] == INT:
@@ -179,10 +209,16 @@ def _operands(conclusion: ast.Expr) -> tuple[ast.Expr, ...]:
     return conclusion.operands if isinstance(conclusion, ast.Call) else ()
 
 
-def _fits(conclusion: ast.Expr, relation: Relation, cells: Sequence[Cell]) -> bool:
+def head_of(conclusion: ast.Expr) -> str:
+    """The relation that a conclusion speaks of; "" where it is none."""
+    call = conclusion.left if isinstance(conclusion, ast.Compare) else conclusion
+    return call.head.id if isinstance(call, ast.Call) and isinstance(call.head, ast.Name) else ""
+
+
+def _fits(conclusion: ast.Expr, relation: Relation, cells: Sequence[Cell | None]) -> bool:
     """Whether a fact may conclude this row."""
     call = conclusion.left if isinstance(conclusion, ast.Compare) else conclusion
     if not isinstance(call, ast.Call) or call.head != ast.Name(relation.name):
         return False
     written = zip(_operands(conclusion), cells, strict=False)
-    return all(o.value == c for o, c in written if isinstance(o, (ast.Text, ast.Number)))
+    return all(c in (None, o.value) for o, c in written if isinstance(o, (ast.Text, ast.Number)))
