@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from gerules.egraph.program import Knowledge
 from gerules.errors import GerulesError
 from gerules.verify.case import Case
+from gerules.verify.outcome import CANNOT
 from gerules.verify.verdict import CaseVerdict, Proof, Status, worst
 
 
@@ -123,6 +124,9 @@ OUR_FAULT: Final = "this is a fault of gerules"
 
 
 def _never(ran: Ran) -> str:
+    cannot = sorted(r for r in ran.rejected_by if r.startswith(CANNOT))
+    if cannot:  # the rule may well apply there
+        return cannot[0]
     if ran.never:
         said = [c for c in ran.never if c not in NO_CONDITIONS and not c.startswith(NO_RIGHT)]
         conditions = ", ".join(f"`{c}`" for c in said) or "its pattern"

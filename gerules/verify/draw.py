@@ -38,6 +38,7 @@ from gerules.verify.layout import (
     TensorAt,
     default_value,
 )
+from gerules.verify.outcome import CANNOT
 from gerules.verify.palette import EDGE, LARGE, SIZES, SPECIAL, table
 from gerules.verify.proposals import Proposals
 from gerules.verify.samples import Sample, Samples
@@ -549,7 +550,7 @@ UNKNOWN = "GR403"
 def _fault(fault: SimulationFault) -> str:
     """Attributes that an operator cannot be prepared with are no instance; what cannot be computed at all is said."""
     found = fault.diagnostics[0]
-    return ILL_TYPED if found.code == UNPREPARED else found.message
+    return ILL_TYPED if found.code == UNPREPARED else f"{CANNOT}{found.message}"
 
 
 def extents(value: object) -> tuple[int, ...]:
@@ -574,4 +575,4 @@ def iota(shape: Sequence[int], axis: object, dtype: str = "i64") -> np.ndarray:
     return np.broadcast_to(line, shape).astype(table(dtype, 0).dtype)
 
 
-__all__ = ["FIRST", "ILL_TYPED", "UNPREPARED", "Drawer", "Reject", "State", "extents", "iota"]
+__all__ = ["FIRST", "ILL_TYPED", "UNKNOWN", "UNPREPARED", "Drawer", "Reject", "State", "extents", "iota"]

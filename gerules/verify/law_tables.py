@@ -175,9 +175,7 @@ class Chase:
         """A row of which what is left open is drawn."""
         return tuple(self.drawn(relation, place) if cell is None else cell for place, cell in enumerate(cells))
 
-    def fact(
-        self, fact: ast.Fact, relation: Relation, cells: Sequence[Cell | None], depth: int
-    ) -> list[Cell | None]:
+    def fact(self, fact: ast.Fact, relation: Relation, cells: Sequence[Cell | None], depth: int) -> list[Cell | None]:
         """Makes the conditions of a fact hold; what is known by then of the row that it concludes."""
         conclusion = next(c for c in fact.conclusions if _fits(c, relation, cells))
         env: dict[str, Cell] = {}

@@ -9,6 +9,9 @@ import numpy as np
 
 from gerules.verify.case import Case
 
+CANNOT = "not computed: "
+"""How the reason begins where a draw came to an operator that nothing computes: that says nothing of the rule."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:

@@ -22,12 +22,12 @@ from gerules.simulate import NodeFault, SimulationFault
 from gerules.static import Context, Unknown, split_conditions
 from gerules.verify.case import Case
 from gerules.verify.closing import Builder, Impossible, unfit
-from gerules.verify.draw import ILL_TYPED, UNPREPARED, Drawer, Reject, State
+from gerules.verify.draw import ILL_TYPED, UNKNOWN, UNPREPARED, Drawer, Reject, State
 from gerules.verify.hints import guide
 from gerules.verify.judge import differ
 from gerules.verify.layout import Layout, NodeAt, RestOf, RunNode, TensorAt
 from gerules.verify.ordering import in_hint_order
-from gerules.verify.outcome import Accepted, Outcome, Refutation, Refuted, Rejected
+from gerules.verify.outcome import CANNOT, Accepted, Outcome, Refutation, Refuted, Rejected
 from gerules.verify.right import Make, Right
 from gerules.verify.samples import Samples
 from gerules.verify.source import ReplaySource, Source
@@ -96,10 +96,12 @@ class CasePlan:
             reason = f"the right side fails: {fault.diagnostics[0].message}"
             return self._refuted(ready, state, left[0], None, 0, None, reason)
         except SimulationFault as fault:
-            message = fault.diagnostics[0].message
-            if fault.diagnostics[0].code == UNPREPARED:
+            code, message = fault.diagnostics[0].code, fault.diagnostics[0].message
+            if code == UNKNOWN:
+                raise  # whatever is drawn: nothing says what the right side computes
+            if code == UNPREPARED:
                 return self._refuted(ready, state, left[0], None, 0, None, f"the right side fails: {message}")
-            return Rejected(message, 1.0)
+            return Rejected(f"{CANNOT}{message}", 1.0)
         rights = right if isinstance(ready.layout.root, NodeAt) else [right]
         assert isinstance(rights, list)
         for place, (a, b) in enumerate(zip(left, rights, strict=False)):

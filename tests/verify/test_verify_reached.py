@@ -13,6 +13,7 @@ from gerules.static import known_functions
 from gerules.verify.case import cases_of
 from gerules.verify.laws import check_law
 from gerules.verify.plan import plan_case
+from gerules.verify.run import verify_rules
 from gerules.verify.trials import run_trials
 from gerules.verify.verdict import CaseVerdict
 
@@ -72,3 +73,33 @@ def on_tables(tmp_path: Path, text: str) -> CaseVerdict:
     program = load_program(sources, onnx_registry(), known_functions(), tables)
     (verdict,) = check_law(program, knowledge(program), "fact", "user/mine.outer")
     return verdict
+
+
+# ------------------------------------------------------------------------------------- operators of another registry
+
+FOREIGN = """opset ai.onnx 21
+op ge.Foo(x: T) -> y: T
+op ge.Bar(x: T, k: int) -> y: T
+rewrite out: Relu(x) => ge.Foo(x)
+rewrite sure defines: Relu(x) => ge.Bar(ge.Foo(x), k=2) when x.rank == 2
+rewrite both: Relu(x) <=> ge.Foo(x) when x.rank == 2
+rewrite inside: ge.Foo(Relu(x)) => ge.Bar(x, k=1) when x.rank == 2, x.shape[0] == 4
+fact shaped: y.shape == x.shape when ge.Foo(x) as y
+deny nowhere: "{y} stays" when ge.Foo(x) as y, x.rank == 2
+"""
+
+
+def test_what_nothing_computes_is_unknown_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "mine.rules"
+    path.write_text(FOREIGN)
+    report = verify_rules([path], inline=True, write=False, trials=20)
+    assert {d.code for d in report.diagnostics()} == {"GR596"} and not report.failed
+    for verdict in report.verdicts:
+        assert verdict.status == "unknown" and "ge has no operator" in verdict.detail, verdict
+
+
+def test_conditions_that_never_hold_are_an_error_whatever_the_right_side_is(tmp_path: Path) -> None:
+    path = tmp_path / "mine.rules"
+    path.write_text("opset ai.onnx 21\nop ge.Foo(x: T) -> y: T\nrewrite no: Relu(x) => ge.Foo(x) when x.rank < 0\n")
+    (found,) = verify_rules([path], inline=True, write=False, trials=2).diagnostics()
+    assert found.code == "GR598" and "`x.rank < 0` never held" in found.message

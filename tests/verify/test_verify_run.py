@@ -188,6 +188,13 @@ def test_a_rule_that_applies_to_nothing_is_an_error(tmp_path: Path) -> None:
     assert report.failed and said(report)["good"][0] == "unknown"
 
 
+def test_draws_that_nothing_computes_say_nothing_of_a_rule(tmp_path: Path) -> None:
+    seen = {"not computed: Gradient at opset 1 cannot be simulated": 3, "x.rank == 1": 497}
+    report = run(tmp_path, replace(FINE, trials=only("good", Ran(0, 500, seen, never=tuple(seen)))))
+    assert said(report)["good"] == ("unknown", next(iter(seen)))
+    assert [d.code for d in report.diagnostics()] == ["GR596"] and not report.failed
+
+
 def test_a_member_without_instances_says_nothing_of_the_others(tmp_path: Path) -> None:
     def trials(plan: Case, accepted: int, seed: int) -> Ran:
         return Ran(0, 500) if plan.member == "Mul@14" else Ran(accepted)
