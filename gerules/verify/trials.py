@@ -124,7 +124,7 @@ class _Run:
         return max(1, min(MENDINGS, round(MENDINGS * self.mends.share / self.begun.share)))
 
     def luck(self) -> float:
-        return 0.15 + 0.85 * self.count / max(self.drawn, 1)
+        return 0.1 + 0.9 * self.count / max(self.drawn, 1)
 
     def wanted(self) -> Mapping[str, int]:
         """What is directed: small instances first, and each element type in turn."""

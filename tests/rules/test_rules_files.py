@@ -13,7 +13,7 @@ EXPECTED = [
     "algebra/commute", "algebra/concat", "algebra/iota",
     "algebra/pad", "algebra/reduce", "algebra/slice", "algebra/views",
     "broadcast/explicit", "broadcast/implicit", "broadcast/legality", "cleanup", "compat/ge", "compat/onnx",
-    "compat/onnx_old", "compat/onnx_operators", "compat/onnx_refusals",
+    "compat/onnx_functions", "compat/onnx_ml", "compat/onnx_old", "compat/onnx_operators", "compat/onnx_refusals",
     "compat/onnx_windows",
     "compat/signature", "compat/signature/reasons", "engines/ascend", "engines/generic", "ops", "prelude", "schedules",
     "shape/dims",

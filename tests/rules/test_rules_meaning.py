@@ -60,7 +60,7 @@ def test_each_change_that_is_named_is_a_registered_version() -> None:
     registry = onnx_registry()
     for row in known().ground.rows("changes"):
         (definition,) = row
-        assert definition.since in registry.versions("", definition.name)  # type: ignore[attr-defined]
+        assert definition.since in registry.versions(definition.domain, definition.name)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
