@@ -13,7 +13,7 @@ import onnx_ir as ir
 from gerules.simulate.faults import fault, node_fault
 from gerules.simulate.kernel import FAST, Mode, NodeSpec, Run
 from gerules.simulate.opaque import OpaqueValues
-from gerules.simulate.plan import Plan, Scope, draft_graph, undefined
+from gerules.simulate.plan import Body, Plan, Scope, draft_graph, undefined
 from gerules.simulate.schema import find_schema, is_computable
 from gerules.simulate.selection import Selector
 from gerules.simulate.values import Value, describe, normalise
@@ -144,9 +144,11 @@ def evaluate_node(
     results: int,
     *,
     kernels: Mode = FAST,
+    bodies: Mapping[str, Body] | None = None,
 ) -> list[Value]:
     """The results of one operator at an opset, for constant folding. The kernel is made once per operator, version
-    and attributes. Lists among `attributes` may be lists or tuples, tensors are arrays.
+    and attributes. Lists among `attributes` may be lists or tuples, tensors are arrays. `bodies` are its prepared graph
+    attributes.
 
     Raises `SimulationFault` (GR403, GR411) where the operator is unknown or cannot be computed, `NodeFault` where it
     fails at these operands.
@@ -158,7 +160,7 @@ def evaluate_node(
     given = {n: _as_stored(v) for n, v in attributes.items()}
     spec = NodeSpec(
         domain, op, schema.since, version, op, {**schema.defaults, **given}, len(operands), results,
-        (True,) * results, {}, kernels,
+        (True,) * results, bodies or {}, kernels,
     )  # fmt: skip
     kernel = _SINGLE(spec)
     values = [normalise(v) for v in operands]

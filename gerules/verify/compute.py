@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +16,10 @@ from gerules.graph.dtypes import is_tensor, name_of_numpy
 from gerules.graph.infer import infer_node, refusal
 from gerules.graph.info import Info
 from gerules.simulate import evaluate_node
+from gerules.simulate.faults import node_fault
 from gerules.simulate.kernel import REFERENCE
+from gerules.simulate.kernels.passing import passing_bodies
+from gerules.simulate.plan import Body
 from gerules.simulate.schema import OWN_DOMAIN
 from gerules.simulate.values import normalise
 from gerules.static import TensorView
@@ -60,13 +63,29 @@ def compute(signature: Signature, operands: Sequence[object], columns: Sequence[
 
     def evaluate() -> list[object]:
         check_signs(domain, name, since, values, operands)
-        found = evaluate_node(domain, name, since, values, operands, results, kernels=REFERENCE)
+        bodies = _bodies(name, since, values, operands, results) if wants_body(signature) else None
+        found = evaluate_node(domain, name, since, values, operands, results, kernels=REFERENCE, bodies=bodies)
         return [r if isinstance(r, (np.ndarray, list)) or r is None else normalise(r) for r in found]
 
     recorder = RECORDER.get()
     if recorder is None:
         return evaluate()
     return recorder.run((domain, name, since, False), values, operands, results, evaluate)
+
+
+def wants_body(signature: Signature) -> bool:
+    """Whether every node of the operator has a body of its own."""
+    return any(a.required and a.type == "graph" for a in signature.newest.attributes)
+
+
+def _bodies(
+    name: str, since: int, values: Mapping[str, object], operands: Sequence[object], results: int
+) -> Mapping[str, Body]:
+    """Bodies for a drawn node, which pass on what they are given. Raises NodeFault where none fit it."""
+    try:
+        return passing_bodies(name, since, values, operands, results)
+    except ValueError as error:
+        raise node_fault(name, name, "", str(error)) from error
 
 
 def attribute_values(signature: Signature, columns: Sequence[object]) -> tuple[dict[str, object], int]:
@@ -141,7 +160,7 @@ def texts_of(signature: Signature, columns: Sequence[object]) -> tuple[dict[str,
 
 def inadmissible(signature: Signature, operands: Sequence[object], columns: Sequence[object]) -> str | None:
     """Why ONNX's inference rejects an operator on these operands; None where it does not."""
-    if signature.newest.domain == OWN_DOMAIN:
-        return None
+    if signature.newest.domain == OWN_DOMAIN or wants_body(signature):
+        return None  # inference asks the body of a node, which is drawn beside it
     texts, results = texts_of(signature, columns)
     return refusal(signature.newest, texts, infos_of(operands), results)

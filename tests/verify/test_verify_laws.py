@@ -15,9 +15,6 @@ from gerules.verify.keys import statements
 from gerules.verify.laws import check_law
 from gerules.verify.verdict import CaseVerdict
 
-SEQUENCES = ("If", "Loop", "Scan", "Optional")
-"""Operators with bodies or with values that are no tensors: nothing is drawn for them."""
-
 
 @cache
 def shipped() -> tuple[Program, Knowledge]:
@@ -53,8 +50,8 @@ def test_every_shipped_statement_has_a_verdict_and_none_is_refuted() -> None:
         if all(v.status == "unknown" for v in verdicts):
             unknown.append(f"{full}: {verdicts[0].detail}")
     assert refuted == []
-    # Bodies are not drawn, and rules over tables are only tried on some tables.
-    assert len(unknown) <= 6, unknown
+    # What fits together in many ways at once is hardly drawn by chance.
+    assert len(unknown) <= 1, unknown
     assert counts["fact"] >= 150 and counts["engine"] == 9 and counts["deny"] >= 18 and counts["transfer"] == 3
 
 
