@@ -125,6 +125,6 @@ def _nodes_of(known: Knowledge, operator: OperatorDef, seed: int) -> Sequence[Dr
             drawn = instances_of(known, operator.key, known.program.files[0], {"f": operator}, (term,))
             kept[place] = [view for i in drawn.take(_EACH, seed, most=_TRIED) if (view := DrawnView(i.state)).plain]
         except GerulesError:
-            kept[place] = []  # operators with bodies, and those that nothing computes
+            kept[place] = []  # operators that nothing computes
     found: Sequence[DrawnView] = kept[place]
     return found
