@@ -55,7 +55,6 @@ def same_elements(world: World, a: Tensor, b: Tensor) -> bool:
         if equal_elements(world, left, right, given):
             return True
         if world.tolerant and _by_laws(world, left, right, tuple(given), tolerant=True):
-            world.lawfully += 1
             return True
     except Beyond:
         if not world.views:
@@ -98,9 +97,6 @@ def equal_elements(world: World, left: z3.ExprRef, right: z3.ExprRef, given: Seq
         if _by_order(world, a, b, path):
             continue
         if _by_laws(world, a, b, path):
-            world.lawfully += 1
-            read(world, a)
-            read(world, b)
             continue
         if _by_parts(world, a, b, path, waiting):
             descended = descended or not placed(a)
@@ -172,7 +168,15 @@ def _by_laws(world: World, a: z3.ExprRef, b: z3.ExprRef, path: tuple[Bool, ...],
     known = [p for p in premises.rest if any(c.sort() == ELEMENT for c in p.children()) or z3.is_not(p)]
     left, right = premises.normal(a), premises.normal(b)
     left, right = _indices(world, left, right, path)
-    return lawful(world, left, right, world.types(kind), known, tolerant)
+    if left.eq(right):
+        return True  # of any function: no law is needed, and no element is taken for its value
+    if not lawful(world, left, right, world.types(kind), known, tolerant):
+        return False
+    world.lawfully += 1
+    if not tolerant:
+        read(world, a)
+        read(world, b)
+    return True
 
 
 def _indices(
