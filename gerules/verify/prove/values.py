@@ -265,8 +265,13 @@ def lawful(
     kinds = sorted(admitted)
     if not kinds or any(kind not in TYPES for kind in kinds):
         return False
-    answers = [_lawful(world, kind, left, right, premises, tolerant) for kind in kinds]
-    return any(answers) and False not in answers
+    met = False
+    for kind in kinds:
+        answer = _lawful(world, kind, left, right, premises, tolerant)
+        if answer is False:
+            return False
+        met = met or answer is True
+    return met
 
 
 def _lawful(
