@@ -26,6 +26,9 @@ def attention(spec: NodeSpec) -> Kernel:
         numbers = spec.get("q_num_heads") is not None or spec.get("kv_num_heads") is not None
         if spec.mode == REFERENCE and given[0].ndim == 4 and numbers:
             raise ValueError("numbers of heads, but operands of four axes")
+        lengths = given[6] if len(given) > 6 else None
+        if lengths is not None and lengths.ndim != 1:
+            raise ValueError(f"lengths without padding of rank {lengths.ndim}: one for each of the batch")
         mask = given[3] if len(given) > 3 else None
         if spec.version < 24 and mask is not None and mask.ndim:
             keys = given[1].shape[-2] + (given[4].shape[-2] if len(given) > 4 and given[4] is not None else 0)
